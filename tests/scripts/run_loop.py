@@ -6,6 +6,8 @@ import json
 import os
 import threading
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -26,14 +28,28 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--steps", type=int, default=400)
     parser.add_argument("--pause", type=float, default=0.0, help="seconds that a step takes longer")
+    parser.add_argument("--compute", type=float, default=0.0, help="seconds, for a microbatch")
     parser.add_argument("--evaluate-at", type=int, default=0, help="the step to evaluate after")
     parser.add_argument("--evaluation", type=float, default=0.0, help="seconds that a batch takes")
     parser.add_argument("--hang-at", type=int, default=0, help="where the last rank hangs, once")
+    parser.add_argument("--check-devices", type=int, help="the steps between two checks")
+    parser.add_argument("--check-speed", action="store_true")
     args = parser.parse_args()
 
-    run = Run(seed=1, deterministic=True, every="10 steps")
+    if args.check_speed and is_this_node(args.folder / "slow-node"):
+        torch.mm = slowed(torch.mm)
+    run = Run(
+        seed=1,
+        deterministic=True,
+        every="10 steps",
+        check_devices=args.check_devices,
+        check_speed=args.check_speed,
+    )
     data = run.once(samples)
     model = run.prepare(nn.Sequential(nn.Linear(8, 16), nn.Dropout(0.1), nn.Linear(16, 2)))
+    first = next(model.parameters())
+    first.register_hook(partial(computed, args.folder / "wrong-node"))  # type: ignore[no-untyped-call]
+    first.register_hook(partial(take, args.compute, args.folder / "slow-node"))  # type: ignore[no-untyped-call]
     optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
     run.track(model=model, optimizer=optimizer)
 
@@ -60,6 +76,35 @@ def hang_once(memory: Path) -> None:
     if not memory.exists():
         memory.touch()
         threading.Event().wait()
+
+
+def take(seconds: float, mark: Path, _: Tensor) -> None:
+    """Take so long for a microbatch; on one node three times as long."""
+    time.sleep(seconds * (3 if is_this_node(mark) else 1))
+
+
+def computed(mark: Path, gradient: Tensor) -> Tensor:
+    """Return a gradient as the device of this node computes it: on one node some are wrong."""
+    if not is_this_node(mark):
+        return gradient
+    gradient = gradient.clone()
+    gradient.view(torch.int32).view(-1)[0] ^= 1 << 20
+    return gradient
+
+
+def slowed(multiply: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    def slowly(*given: Tensor, **out: Tensor) -> Tensor:
+        time.sleep(0.05)
+        return multiply(*given, **out)
+
+    return slowly
+
+
+def is_this_node(mark: Path) -> bool:
+    try:
+        return mark.read_text() == os.environ["NODE"]
+    except FileNotFoundError:
+        return False
 
 
 def note(trace: Path, run: Run, model: nn.Module) -> None:

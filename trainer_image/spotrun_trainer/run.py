@@ -21,7 +21,7 @@ from spotrun_trainer.loop.evaluation.evaluate import (
     metrics,
     repeat_until_committed,
 )
-from spotrun_trainer.loop.load_weights import load_weights
+from spotrun_trainer.loop.loading.load_weights import load_weights
 from spotrun_trainer.loop.loop import Loop
 from spotrun_trainer.loop.memory.batch_size import BatchSize, Microbatch
 from spotrun_trainer.loop.memory.blocks import Checkpointing
@@ -39,6 +39,7 @@ from spotrun_trainer.state.tracked import Rule, Stateful
 from spotrun_trainer.state.wrapper_check import check_plain, check_unwrapped
 from spotrun_trainer.step.batch import earlier, total_steps, until_step
 from spotrun_trainer.step.checks import schedules
+from spotrun_trainer.step.device_check import check_interval
 from spotrun_trainer.step.loss_guard import OwnScaler
 from spotrun_trainer.step.reduce.compression import (
     Compression,
@@ -92,6 +93,11 @@ class Run:
     compress        sum gradients over copies in fewer bytes: "bf16", "powersgd", "topk", or
                         PowerSGD(rank=2), TopK(ratio=0.001); what it costs is in
                         docs/which-parallelism.md
+    check_devices   in deterministic mode: in every so many steps, and in the first one of a world,
+                    each process computes a microbatch of another one again, and they compare the
+                    bits; a process whose device computes wrong numbers is ended, with an error
+    check_speed     before the first step, measure for a moment how fast each device computes and
+                    each worker's network sends; the operator names a worker that is much slower
     balance         "even": all processes get as many microbatches of a step, within one;
                         "measured": faster ones get more, where GPUs of several types are mixed
     device          the device; default: one of this machine's GPUs for each of its processes, or
@@ -109,11 +115,15 @@ class Run:
         shards: int = 1,
         parallel: Parallel | None = None,
         compress: "Name | Compression | None" = None,
+        check_devices: int | None = None,
+        check_speed: bool = False,
         balance: Balance = "even",
         device: torch.device | str | None = None,
     ) -> None:
         if parallel is not None:
             _check_parallel(shards, deterministic=deterministic)
+        if check_devices is not None:
+            check_interval(check_devices, deterministic=deterministic, shards=shards)
         if is_planned():  # then one process has the whole model, on tensors without content
             parallel, shards, checkpoint, deterministic, device = None, 1, None, False, "cpu"
         self._compression = compression_of(
@@ -123,6 +133,8 @@ class Run:
             tensor=parallel.tensor if parallel is not None else 1,
         )
         check_balance(balance)
+        self._check_devices = check_devices
+        self._check_speed = check_speed and not is_planned()
         self._balance: Balance = balance
         WATCH.turn_off()  # the loop reports steps, and knows more of them
         self._context = open_context(
@@ -335,7 +347,9 @@ class Run:
             data, batch.microbatch, shuffle=shuffle, num_workers=num_workers, collate=collate
         )
         if self._balance == "measured":
-            check_goes_back(data)
+            check_goes_back(data, 'balance="measured"')
+        if self._check_devices is not None:
+            check_goes_back(data, "check_devices=")
         end = earlier(total_steps(batch, source.length, total, epochs), until_step())
         if is_planned():
             from spotrun_trainer.loop.memory.measure import Planner  # noqa: PLC0415 - takes long
@@ -352,6 +366,8 @@ class Run:
             compression=self._compression,
             balance=self._balance,
             counts_in_stage=epochs is not None,
+            check_devices=self._check_devices,
+            check_speed=self._check_speed,
         )
         return self._loop.steps()
 

@@ -384,6 +384,10 @@ class ConditionType(Choice):
         "the API server accepts the operator's writes; present only while it does not",
     )
     SIZE_ACCEPTED = "SizeAccepted", "the script accepts other sizes; present only while it does not"
+    EVEN_SPEED = (
+        "EvenSpeed",
+        "no worker is much slower than the others; present only while one is",
+    )
     COMPLETE = "Complete", "the training has succeeded"
     FAILED = "Failed", "the job has ended without being complete"
 
@@ -470,6 +474,7 @@ class Reason(Choice):
     VOLUME_NOT_SHARED = "VolumeNotShared", "a ReadWriteOnce volume cannot serve several workers"
     PROCESSES_UNKNOWN = "ProcessesUnknown", "claimed devices cannot be counted"
     AGENT_TOO_OLD = "AgentTooOld", "the image's agent speaks a version that is no longer served"
+    SLOW_WORKER = "SlowWorker", "all workers wait for one that takes much longer"
     SAVE_FAILED = "SaveFailed", "checkpoints cannot be written; the message says why"
     PRICE_UNKNOWN = (
         "PriceUnknown",

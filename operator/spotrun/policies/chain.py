@@ -59,6 +59,7 @@ from spotrun.policies.report.phase import PHASE
 from spotrun.policies.report.pods_ready import PODS_READY
 from spotrun.policies.report.queue_boost import QUEUE_BOOST
 from spotrun.policies.report.queued_condition import QUEUED_CONDITION
+from spotrun.policies.report.slow_worker import SLOW_WORKER
 from spotrun.policies.report.write_failures import WRITE_FAILURES
 from spotrun.policies.report.write_rate import ends_trial, refresh_seconds, seconds_to_write
 from spotrun.policies.scaling.idle import IDLE_SUSPENSION, IDLENESS
@@ -138,6 +139,7 @@ POLICIES: tuple[Policy, ...] = (
     BATCH_CHANGE,  # what does another size change in its batches?
     VOLUME,  # can they all save?
     DURABILITY,  # and do they?
+    SLOW_WORKER,  # do all wait for one of them?
     AGENT_VERSION,  # are their versions supported?
     WRITE_FAILURES,  # can it be done?
     COST,  # what has it cost?

@@ -7,6 +7,7 @@ bounded, because a report comes from a user's pod and is used in decisions and s
 
 from spotrun.wire.answer import Answer, How, Notice, Orders, World, read_answer, write_answer
 from spotrun.wire.batch_words import batch_change
+from spotrun.wire.device_words import WRONG_DEVICE
 from spotrun.wire.metrics import (
     MOST_METRIC,
     MOST_METRICS,
@@ -24,7 +25,7 @@ from spotrun.wire.profile import (
     profile_of_text,
     profile_text,
 )
-from spotrun.wire.progress import MOST_FAILURE_CHARACTERS, Progress
+from spotrun.wire.progress import MOST_FAILURE_CHARACTERS, MOST_SPEED, Progress
 from spotrun.wire.reading import MESSAGE_CHARACTERS, MOST_STEPS, one_line
 from spotrun.wire.report import (
     MOST_SUSPECTS,
@@ -55,9 +56,11 @@ __all__ = [
     "MOST_METRIC",
     "MOST_METRICS",
     "MOST_PROFILED_STEPS",
+    "MOST_SPEED",
     "MOST_STEPS",
     "MOST_SUSPECTS",
     "REPORT_BYTES",
+    "WRONG_DEVICE",
     "Answer",
     "Checkpoint",
     "Ending",

@@ -10,6 +10,7 @@ from spotrun.wire.reading import checkpoint_name, number, object_of, one_line, w
 from spotrun.wire.store_use import StoreUse, read_store_use, store_use_content
 
 MOST_FAILURE_CHARACTERS = 512  # of why saves fail
+MOST_SPEED = 1e21  # operations or bytes a second
 _MOST_SECONDS = 1e9  # thirty years
 
 
@@ -31,6 +32,9 @@ class Progress:
     # Of gradients that are summed in a step; if compressed, of an all-reduce that sends as much.
     sync_bytes: int | None = None
     epoch_samples: int | None = None  # in an epoch, if the dataset says it
+    # Measured before the first step, if the script asks for it.
+    flops: float | None = None  # of the worker's slowest device, a second
+    link_bytes: float | None = None  # of the worker's network, a second
     checkpoint_seconds: float | None = None  # of this world, in which saves delayed steps
     metrics: tuple[Metric, ...] = ()  # the newest values of the script's metrics
     # The checkpoint it continued from, if its world named none or the local tier had a newer step.
@@ -59,6 +63,8 @@ def read_progress(value: object) -> Progress | None:
         microbatches=_optional(content, "microbatches"),
         sync_bytes=_optional(content, "syncBytes"),
         epoch_samples=_optional(content, "epochSamples"),
+        flops=number(content, "flops", MOST_SPEED),
+        link_bytes=number(content, "linkBytes", MOST_SPEED),
         checkpoint_seconds=number(content, "checkpointSeconds", _MOST_SECONDS),
         metrics=read_metrics(content),
         restored=checkpoint_name(content.get("restored")),
@@ -85,6 +91,7 @@ def progress_content(progress: Progress) -> dict[str, Any]:
         step_seconds="stepSeconds",
         sync_bytes="syncBytes",
         epoch_samples="epochSamples",
+        link_bytes="linkBytes",
         checkpoint_seconds="checkpointSeconds",
         save_seconds="saveSeconds",
         save_failure="saveFailure",

@@ -4,6 +4,7 @@ import json
 from dataclasses import dataclass, replace
 from typing import Any
 
+from spotrun.wire.device_words import WRONG_DEVICE
 from spotrun.wire.old_names import with_old_name, world_number
 from spotrun.wire.progress import Progress, present, progress_content, read_progress
 from spotrun.wire.reading import as_object, checkpoint_name, message, number, object_of, whole
@@ -22,6 +23,11 @@ class Failure:
     exit_code: int
     message: str
     follows: bool = False  # it failed because a peer ended or was silent: the cause is there
+
+    @property
+    def is_of_device(self) -> bool:
+        """Whether it failed because its device computes wrong numbers."""
+        return WRONG_DEVICE in self.message
 
 
 @dataclass(frozen=True)

@@ -93,14 +93,17 @@ def open_source(
     return Loader(feed, num_workers=num_workers, pinning=pinning)
 
 
-def check_goes_back(dataset: MapDataset | Iterable[object]) -> None:
-    """Raise ValueError for a stream that would be read again whenever microbatches are redealt."""
+def check_goes_back(dataset: MapDataset | Iterable[object], option: str) -> None:
+    """Raise ValueError for a stream that would be read again whenever microbatches are redealt.
+
+    `option` is the option of the script that redeals them.
+    """
     dataset = dataset_of(dataset)
     if is_stream(dataset) and not is_stateful(dataset):
         raise ValueError(
-            'balance="measured" deals a process other microbatches from time to time, and this '
+            f"{option} deals a process other microbatches from time to time, and this "
             "iterable dataset would be read again from its beginning each time: give it state_dict "
-            "and load_state_dict, or leave balance out"
+            f"and load_state_dict, or leave {option} out"
         )
 
 

@@ -12,26 +12,28 @@ from torch.optim import Optimizer
 from spotrun_trainer.data.order.resumption import NOTHING_HELD, Held, resume
 from spotrun_trainer.data.order.sharding import NOBODY
 from spotrun_trainer.data.source import Source
-from spotrun_trainer.elastic.errors import LeftError, PeerLostError
+from spotrun_trainer.elastic.errors import PeerLostError
 from spotrun_trainer.elastic.membership import Membership
 from spotrun_trainer.elastic.process_group import Group
 from spotrun_trainer.elastic.rank_info import RankInfo
 from spotrun_trainer.elastic.world_context import Context
-from spotrun_trainer.loop import completion, state_sync
+from spotrun_trainer.loop import completion, phase_results
+from spotrun_trainer.loop.begin import begin
+from spotrun_trainer.loop.boundary import Boundary
 from spotrun_trainer.loop.dealing import Balance, Dealing
-from spotrun_trainer.loop.load_weights import check_nothing_is_missing
 from spotrun_trainer.loop.memory.batch_size import BatchSize
 from spotrun_trainer.loop.position import Position
-from spotrun_trainer.loop.restore import Restored, begin_from_another, naming, restore
 from spotrun_trainer.loop.saving.saving import Saving
+from spotrun_trainer.loop.speed_check import check_speeds, flops_of
 from spotrun_trainer.loop.voter import Voter
 from spotrun_trainer.parallel.fsdp import sharded_parts
 from spotrun_trainer.process.interrupt import InterruptedStepError
 from spotrun_trainer.process.stage import stage_of
 from spotrun_trainer.state.stage_course import StageCourse
-from spotrun_trainer.step import phase_results, vote
+from spotrun_trainer.step import vote
 from spotrun_trainer.step.batch import TooLargeError
 from spotrun_trainer.step.buffers import Buffers
+from spotrun_trainer.step.device_check import DeviceCheck, DisputedStepError
 from spotrun_trainer.step.loss_guard import NotFiniteError, scaler_in
 from spotrun_trainer.step.phase import Outcome
 from spotrun_trainer.step.reduce.compression import Compression
@@ -58,6 +60,8 @@ class Loop:
         compression: Compression | None = None,
         balance: Balance = "even",
         counts_in_stage: bool = False,
+        check_devices: int | None = None,
+        check_speed: bool = False,
     ) -> None:
         stage = StageCourse(stage_of(), context.tracked.things)
         self.voter = Voter(context, saving, stage.index)
@@ -81,6 +85,18 @@ class Loop:
         self._dealing = Dealing(context.trace)
         keep = context.kept_beside if context.place is not None else None
         self._profiling = Profiling(context.wanted_profile, keep, device=context.device)
+        self._device_check = (
+            None if check_devices is None else DeviceCheck(check_devices, context.device)
+        )
+        self._boundary = Boundary(
+            context,
+            saving,
+            self._position,
+            self.voter,
+            self.membership,
+            device_check=self._device_check,
+        )
+        self._checks_speed = check_speed
         self._speeds = Speeds(
             self._dealing.note if balance == "measured" else None,
             stopwatch=stopwatch_of(context.device),
@@ -120,6 +136,8 @@ class Loop:
         self._votes = votes
         skipped = [one.skipped for one in self.settled if one.skipped]
         self.settled.clear()
+        if skipped and self._device_check is not None:
+            self._device_check.request()
         try:
             is_logged = self._context.group.rank == 0
             self._position.streak.note(skipped, step=self._context.step, is_logged=is_logged)
@@ -135,6 +153,8 @@ class Loop:
             self.membership.change(error)
         elif isinstance(error, TooLargeError):
             self._shrink(error)
+        elif isinstance(error, DisputedStepError) and self._context.group.rank == 0:
+            say(str(error))
         elif isinstance(error, InterruptedStepError):
             # Only if no phase of it was applied; one of several processes never saves alone.
             if (
@@ -168,54 +188,16 @@ class Loop:
         )
         context.group.all_reduce(votes).wait()
         self._votes = vote.decode(votes.tolist())
-        self._act()
+        self._boundary.act(self._votes)
         self._saving.before_change()  # the script may change state after the repeated evaluation
 
     # The events of a WorldObserver.
 
     def begin(self) -> None:
         """Begin, or continue from a checkpoint: no process has any state."""
-        context = self._context
-        names = context.tracked.parameter_names()
-        state_sync.check_stages(names, context.group, context.device)
-        with context.meter.span("restore"):
-            restored = None
-            if context.checkpoints is not None:
-                self._saving.take_place()
-                self._saving.local.meet()
-                restored = self._saving.local.restore(context.checkpoints) or restore(
-                    context.rank_info,
-                    context.group,
-                    context.checkpoints,
-                    context.tracked,
-                    context.device,
-                )
-                restored = restored or begin_from_another(context)
-            if restored is None:
-                check_nothing_is_missing(context)
-                self._position.begin()
-                tensors = context.tracked.flatten().tensors
-                state_sync.share(tensors, context.group.peers, context.device)
-                return
-        # It may belong to an earlier job, as its orders did.
-        is_found = context.rank_info.restore is None and restored.is_durable
-        if context.group.rank == 0:
-            self._tell_restored(restored, is_named=is_found or not restored.is_durable)
-        others = {"stage": None} if restored.is_anothers else {}  # the stages are not this job's
-        is_new = is_found or restored.is_anothers
-        with naming(restored.where, is_anothers=restored.is_anothers):
-            self._position.go_on(restored.extra | others | ({"orders": 0} if is_new else {}))
-        if restored.is_anothers:
-            self._position.keep_new_options(restored.extra)
-        self._saving.restored(restored, context.step)
-
-    def _tell_restored(self, restored: Restored, *, is_named: bool) -> None:
-        checkpoints = self._context.checkpoints
-        where = f", found in {restored.where}" if is_named else ""
-        ahead = checkpoints.preloaded_bytes if checkpoints is not None else 0
-        had = f"; {ahead / 1e6:.0f} MB of it had been fetched before" if ahead else ""
-        say(f"continuing from {restored.name}{where}{had}")
-        self._context.trace.mark("restored", preloaded_bytes=ahead)
+        if self._checks_speed:
+            check_speeds(self._context)
+        begin(self._context, self._saving, self._position)
 
     def pack(self) -> dict[str, Any]:
         """Return what a joining worker needs in addition to the tracked state."""
@@ -260,6 +242,7 @@ class Loop:
         """Continue training in a new group, with the same state."""
         context = self._context
         self._votes = vote.without_plans(self._votes)
+        self._boundary.enter()
         self._gives_up = False  # all processes have dropped the step already
         self.settled[:] = map(phase_results.without_plans, self.settled)
         if context.group.rank == 0:
@@ -279,6 +262,8 @@ class Loop:
     def _rehearse(self) -> Iterator[Step]:
         """Compute one microbatch while the others train, so that they need not wait later."""
         context = self._context
+        if self._checks_speed:
+            context.reporter.update(flops=flops_of(context.device))
         world = context.world()
         # A part of a model can compute nothing before the processes with the other parts have
         # arrived.
@@ -309,7 +294,7 @@ class Loop:
                 yield self._next_step(self._step_context)
                 if context.is_at_boundary:
                     try:
-                        self._act()
+                        self._boundary.act(self._votes)
                     except PeerLostError as error:  # in a collective among the parts of a model
                         self.membership.change(error)
             try:
@@ -329,6 +314,8 @@ class Loop:
             self._batch_size.say_if_new(batch)
         step_context.batch = batch
         number = self._context.step + 1
+        if self._device_check is not None and number == self._position.last_step:
+            self._device_check.request()
         group = step_context.group
         part = resume(self.membership.held, batch.microbatches, group.rank, self.membership.idle)
         return Step(
@@ -381,6 +368,7 @@ class Loop:
             speeds=self._speeds,
             sum_names=self._sum_names,
             is_rehearsal=is_rehearsal,
+            device_check=None if is_rehearsal else self._device_check,
             keeps=self._keeps(is_rehearsal=is_rehearsal),
         )
         step_context.use([one for one in context.things if isinstance(one, Optimizer)])
@@ -401,40 +389,6 @@ class Loop:
         is_plain = not context.deterministic and context.rank_info.shards == 1
         may_be_dropped = is_rehearsal or self._batch_size.of(1).may_shrink
         return context.rank_info.elastic and is_plain and not may_be_dropped
-
-    def _act(self) -> None:
-        """Act on the votes of the last step: save, leave, change worlds."""
-        votes, context = self._votes, self._context
-        self._report()
-        self._saving.look(self.voter.step_seconds, votes)
-        # Non-finite numbers may come from the weights, and such weights must not replace a good
-        # checkpoint.
-        is_finite = not self._position.streak.steps
-        is_wanted = not votes.hopeless and (votes.leave or (votes.save and is_finite))
-        is_wanted_locally = self._saving.local.is_wanted(votes) and is_finite
-        if (is_wanted or is_wanted_locally) and completion.are_weights_finite(self._context):
-            if is_wanted_locally:
-                self._saving.local.begin(self._position.pack())
-            if is_wanted:
-                self.voter.orders = context.orders()
-                self._saving.begin(self._position.pack())
-        if votes.leave and (
-            context.interrupt.reason() is not None or not context.rank_info.elastic
-        ):
-            hurry = ", with too little time to save it" if votes.hopeless and context.place else ""
-            completion.leave(
-                self._context, self._saving, f"told to end, after step {context.step}{hurry}"
-            )
-        elif votes.leave:
-            self.membership.change(LeftError("a process of it was told to end"))
-        elif votes.change:
-            self.membership.change(None)
-
-    def _report(self) -> None:
-        context = self._context
-        context.meter.step_done()
-        context.console_log.steps_done = context.step
-        context.reporter.update(**self._position.told())
 
     def _complete(self) -> None:
         """Complete the training: save its last state until it is durable."""

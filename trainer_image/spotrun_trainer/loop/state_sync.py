@@ -1,7 +1,7 @@
 """Equal state on all processes: copied from one at the start, and compared now and then."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
@@ -10,16 +10,11 @@ from torch.optim import Optimizer
 from spotrun_trainer.elastic.process_group import Group
 from spotrun_trainer.elastic.state_transfer import parts
 from spotrun_trainer.parallel.local import local
+from spotrun_trainer.process.checksum import CHECKSUM_BITS, checksum_of
 from spotrun_trainer.process.rng import key_of
 from spotrun_trainer.state.tracked import Tracked
-from spotrun_trainer.step.vote import CHECKSUM_BITS
 
 _CHUNK_BYTES = 64 * 2**20
-_SUMMED_AT_ONCE = 2**24  # numbers; a sum copies them, with 8 bytes for each
-_SMALL = 2**14  # numbers; larger tensors are summed separately
-_TOGETHER = 2**8  # small tensors that are put end to end
-_ROW = 2**10  # numbers of them in one sum
-_WHOLE_NUMBERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 
 
 def share(tensors: Mapping[str, Tensor], group: Group, device: torch.device) -> None:
@@ -71,7 +66,7 @@ def check_stages(names: Sequence[str], group: Group, device: torch.device) -> No
 
 def checksum(tracked: Tracked) -> int:
     """Return a checksum of the whole tracked state."""
-    return _number_of(tracked.flatten().tensors.values())
+    return checksum_of(tracked.flatten().tensors.values())
 
 
 def checksum_of_weights(optimizers: Sequence[Optimizer], part: int = 0, parts: int = 1) -> int:
@@ -81,47 +76,10 @@ def checksum_of_weights(optimizers: Sequence[Optimizer], part: int = 0, parts: i
     """
     groups = [group for optimizer in optimizers for group in optimizer.param_groups]
     rates = torch.tensor([float(group.get("lr", 0.0)) for group in groups], dtype=torch.float64)
-    return _number_of([rates, *weights_of(optimizers)[part::parts]])
+    return checksum_of([rates, *weights_of(optimizers)[part::parts]])
 
 
 def weights_of(optimizers: Sequence[Optimizer]) -> list[Tensor]:
     """Return all tensors that optimizers update here, in their order."""
     groups = [group for optimizer in optimizers for group in optimizer.param_groups]
     return [local(weight) for group in groups for weight in group["params"]]
-
-
-def _number_of(tensors: Iterable[Tensor]) -> int:
-    sums: dict[torch.device, list[Tensor]] = {}
-    small: dict[tuple[torch.device, torch.dtype], list[Tensor]] = {}
-    for tensor in tensors:
-        if tensor.numel() > _SMALL:
-            sums.setdefault(tensor.device, []).append(_sum_of(tensor).reshape(1))
-        else:
-            small.setdefault((tensor.device, tensor.dtype), []).append(tensor)
-    for (device, _), several in small.items():
-        for start in range(0, len(several), _TOGETHER):
-            sums.setdefault(device, []).extend(_sums_in_rows(several[start : start + _TOGETHER]))
-    numbers = [one for alike in sums.values() for one in torch.cat(alike).tolist()]
-    return key_of(*numbers) >> (64 - CHECKSUM_BITS)
-
-
-def _sums_in_rows(tensors: list[Tensor]) -> Iterable[Tensor]:
-    """Return sums over small tensors put end to end, because a sum for each would take long."""
-    with torch.no_grad():
-        bits = _bits(torch._C._nn.flatten_dense_tensors(tensors))  # noqa: SLF001 - as DDP does
-    num_in_rows = bits.numel() // _ROW * _ROW
-    rows, rest = bits[:num_in_rows].view(-1, _ROW), bits[num_in_rows:]
-    # Weights, so that swapped values show as well; odd, or the highest bit would be shifted out.
-    places = torch.arange(1, 2 * _ROW, 2, device=bits.device)
-    return (rows * places).sum(1), (rest * places[: len(rest)]).sum().reshape(1)
-
-
-def _sum_of(tensor: Tensor) -> Tensor:
-    pieces = torch.split(_bits(tensor), _SUMMED_AT_ONCE)
-    sums = [piece.sum(dtype=torch.int64) for piece in pieces]
-    return sums[0] if len(sums) == 1 else torch.stack(sums).sum()
-
-
-def _bits(tensor: Tensor) -> Tensor:
-    flat = tensor.detach().flatten()
-    return flat.view(_WHOLE_NUMBERS[min(flat.element_size(), 8)])

@@ -45,6 +45,8 @@ class TrainerProgress:
     # Of gradients that processes sum in a step; if compressed, of an all-reduce that sends as much.
     sync_bytes: int | None = None
     epoch_samples: int | None = None  # in an epoch, where the dataset says
+    flops: float | None = None  # of the worker's slowest device, before the first step
+    link_bytes: float | None = None  # a second, of its network, before the first step
     checkpoint_seconds: float | None = None  # of this world, in which saves delayed steps
     metrics: tuple[wire.Metric, ...] = ()  # the newest values of what the script measures
     checkpoint: str | None = None  # the newest durable checkpoint, by name (step-N.gG)
@@ -135,6 +137,8 @@ def parse_progress(body: bytes) -> TrainerProgress:
         microbatches=_optional(content, "microbatches"),
         sync_bytes=_optional(content, "syncBytes"),
         epoch_samples=_optional(content, "epochSamples"),
+        flops=_number(content, "flops", most=wire.MOST_SPEED),
+        link_bytes=_number(content, "linkBytes", most=wire.MOST_SPEED),
         checkpoint_seconds=_number(content, "checkpointSeconds", most=1e9),
         metrics=wire.read_metrics(content),
         checkpoint=_checkpoint(content, "checkpoint"),

@@ -18,7 +18,7 @@ from spotrun_trainer.step.checks.schedules import check_schedules
 from spotrun_trainer.step.commit.apply import apply
 from spotrun_trainer.step.commit.commit import Part, commit
 from spotrun_trainer.step.commit.norm import square_of_part
-from spotrun_trainer.step.gradients import Gradients
+from spotrun_trainer.step.gradients import Gradients, clear
 from spotrun_trainer.step.loss_guard import check_scaler, is_of_numbers
 from spotrun_trainer.step.step_context import StepContext
 from spotrun_trainer.step.totals import Sums
@@ -116,8 +116,25 @@ class Phase:
             context.check_fits()
             self._take(number)
         context.speeds.stop(len(self._dealt) * context.batch.microbatch)
+        if self._number == 0 and context.computed_again is not None and not self._gives_up:
+            yield from self._compute_again(context.computed_again, batches)
         seed_all(*self._key, _OUTSIDE)
         self._is_through = True
+
+    def _compute_again(self, number: int, batches: Iterator[Any]) -> Iterator[Any]:
+        """Yield a microbatch of another process, whose gradients are compared and then dropped."""
+        context = self._context
+        context.check()
+        batch = next(batches)
+        seed_all(*self._key, number)
+        context.sums = self._present = self._new_sums()
+        yield moved(batch, context.device)
+        context.sums = self._present = None
+        if context.device_check is not None:
+            context.device_check.note_second(context.present_gradients())
+        for gradients in context.all_gradients():
+            clear(gradients.parameters)
+        context.buffers.set_back()
 
     def backward(
         self,
@@ -212,6 +229,8 @@ class Phase:
         self._hand_over(gradients)
         check_unfrozen(context, optimizers)
         with context.meter.span("communicate"):
+            if self._number == 0 and context.device_check is not None:
+                context.device_check.compare(self._key[1], group.peers)
             missing = context.reduce(self._number, optimizers)
             square = square_of_part(context, gradients, is_clipped=clip is not None)
             is_too_large = self._gives_up or context.is_given_up
@@ -296,6 +315,9 @@ class Phase:
 
     def _take(self, microbatch: int) -> None:
         context = self._context
+        check = context.device_check if self._number == 0 else None
+        if check is not None and check.is_compared(microbatch, context.group.peers.rank):
+            check.note_first(context.present_gradients())
         for gradients in context.all_gradients():
             gradients.take(microbatch)
         is_last = microbatch == context.batch.microbatches - 1

@@ -19,6 +19,7 @@ from spotrun_trainer.parallel.pipeline import PipelineSchedule
 from spotrun_trainer.process.device import memory_of
 from spotrun_trainer.process.interrupt import InterruptedStepError
 from spotrun_trainer.step.batch import TooLargeError
+from spotrun_trainer.step.device_check import DisputedStepError
 from spotrun_trainer.step.phase import Outcome, Phase, RehearsedError, Schedule
 from spotrun_trainer.step.step_context import StepContext
 from spotrun_trainer.step.vote import StepVote, sum_votes
@@ -30,6 +31,7 @@ _DISCARDING = (
     InterruptedStepError,
     RehearsedError,
     TooLargeError,
+    DisputedStepError,
 )
 
 
@@ -272,6 +274,9 @@ class Step:
                 if self._kept is not None:
                     self._kept.append(batch)
                 yield batch
+        if (number := context.computed_again) is not None:
+            size = context.batch.microbatch
+            yield from context.source.microbatches(Block(self._samples + number * size, 1, size))
 
     def _blocks(self) -> list[Block]:
         context, resumption = self._context, self._context.resumption

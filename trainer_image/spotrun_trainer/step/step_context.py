@@ -23,6 +23,7 @@ from spotrun_trainer.state.tracked import Tracked
 from spotrun_trainer.step.batch import Batch, TooLargeError
 from spotrun_trainer.step.buffers import Buffers
 from spotrun_trainer.step.deterministic_reduce import TreeGradients
+from spotrun_trainer.step.device_check import DeviceCheck
 from spotrun_trainer.step.gradients import (
     BucketedGradients,
     Gradients,
@@ -69,6 +70,7 @@ class StepContext:
     speeds: Speeds = field(default_factory=Speeds)  # by which microbatches may be dealt
     sum_names: Sequence[str] = ()  # of the script's own sums
     sums: Sums | None = None  # of the microbatch being computed; None between microbatches
+    device_check: DeviceCheck | None = None
     inner: InnerSteps = field(default_factory=InnerSteps)
     keeps: bool = False  # computed parts of a step are kept when the world breaks
     partial: Partial | None = None  # of the step being computed, if it is kept
@@ -139,6 +141,8 @@ class StepContext:
         self.buffers.keep()  # a joining worker received these with the state
         self.buffers.forget_agreement()  # joining workers have not agreed to it
         self._updated.clear()  # nor do they have these
+        if self.device_check is not None:
+            self.device_check.enter()
 
     @property
     def is_given_up(self) -> bool:
@@ -251,7 +255,19 @@ class StepContext:
         for optimizer in self.optimizers:
             clear(all_of(optimizer))  # it would apply a frozen parameter's gradient, too
         self.buffers.keep()
+        if self.device_check is not None:
+            self.device_check.begin(step, self.group.peers, self.batch.microbatches)
         seed_all(self.seed, step)
+
+    @property
+    def computed_again(self) -> int | None:
+        """The microbatch of another process that this one computes again in the present step."""
+        return self.device_check.again if self.device_check is not None else None
+
+    def present_gradients(self) -> list[Tensor]:
+        """Return what the last backward has left at the parameters of all optimizers."""
+        parameters = (one for each in self.all_gradients() for one in each.parameters)
+        return [one.grad for one in parameters if one.grad is not None]
 
     def begin_partial(self) -> Partial | None:
         """Return this process's part of the step: what it has kept, or an empty part.

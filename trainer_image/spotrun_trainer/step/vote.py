@@ -8,8 +8,6 @@ process cast it; counts add up.
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass, fields, replace
 
-CHECKSUM_BITS = 32  # their sum over two million processes is still exact in a float64
-
 
 class DivergedError(Exception):
     """Processes that should hold the same state do not."""

@@ -33,6 +33,7 @@ def announcements(old: JobState, new: JobState) -> tuple[Announce, ...]:
         *_refusal(old, new),
         *_writes(old, new),
         *_saves(old, new),
+        *_slowness(old, new),
         *_precedence(old, new),
         *_suspension(old, new),
         *_recovery(old, new),
@@ -130,6 +131,11 @@ def _saves(old: JobState, new: JobState) -> Iterable[Announce]:
         yield Announce(Reason.SAVE_FAILED, now.message, is_warning=True)
     if now := _turned(old, new, kind, ConditionStatus.TRUE):
         yield Announce(Reason.TRAINING, now.message)
+
+
+def _slowness(old: JobState, new: JobState) -> Iterable[Announce]:
+    if now := _turned(old, new, ConditionType.EVEN_SPEED, ConditionStatus.FALSE):
+        yield Announce(Reason.SLOW_WORKER, now.message, is_warning=True)
 
 
 def _precedence(old: JobState, new: JobState) -> Iterable[Announce]:

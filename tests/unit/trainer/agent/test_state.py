@@ -271,6 +271,8 @@ def test_what_the_trainer_measures_is_reported(state: State, tmp_path: Path) -> 
         "microbatches": 64,
         "sync_bytes": 4_000_000,
         "epoch_samples": 50_000,
+        "flops": 9e11,
+        "link_bytes": 1e9,
         "checkpoint_seconds": 1.5,
         "restored": "step-5.g9",
     }

@@ -24,6 +24,12 @@ PRINTED = {
             for what in ("bytes", "step_ms", "val_loss", "vs_plain", "codec_ms")
         ),
     },
+    "device_check": {
+        "check_step_ratio",
+        "check_false_alarms",
+        "check_found_steps",
+        "speed_check_seconds",
+    },
     "many_ranks": {
         "completion_opens_per_rank",
         "last_completion_opens_per_rank",
@@ -70,6 +76,9 @@ def test_bench_ends_well_and_prints_its_figures(name: str) -> None:
     if name == "uneven":
         assert by_name["uneven_samples_wrong"]["value"] == 0
         assert by_name["uneven_hash_equal"]["value"] == 1
+    if name == "device_check":
+        assert by_name["check_false_alarms"]["value"] == 0
+        assert by_name["check_found_steps"]["value"] < by_name["check_found_steps"]["every"]
     if name == "commit":
         assert by_name["commit_unsound"]["value"] == 0
         assert by_name["commit_broken_found"]["value"] == by_name["commit_broken_found"]["of"]

@@ -14,7 +14,7 @@ from torch import Tensor
 from spotrun_trainer.checkpoint import DamagedCheckpointError
 from spotrun_trainer.elastic.process_group import Group
 from spotrun_trainer.elastic.rank_info import RankInfo
-from spotrun_trainer.loop.restore import restore
+from spotrun_trainer.loop.loading.restore import restore
 from spotrun_trainer.parallel.division import Box, Division
 from spotrun_trainer.state.flatten import Flat
 from tests.unit.trainer.checkpoint.states import NAME, Held, checkpoints, tracked

@@ -44,6 +44,8 @@ class Plan:
     every: float | str = "auto"
     nuisance: Nuisance | None = None
     balance: Balance = "even"
+    check_devices: int | None = None
+    check_speed: bool = False
 
 
 @dataclass(frozen=True)
@@ -103,6 +105,8 @@ def train(
         every=plan.every,
         compress=plan.compress,
         balance=plan.balance,
+        check_devices=plan.check_devices,
+        check_speed=plan.check_speed,
     )
     model = run.prepare(network(plan))
     optimizer, schedule = optimizer_of(plan, model)

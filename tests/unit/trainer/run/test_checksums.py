@@ -7,13 +7,13 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from spotrun_trainer.loop import state_sync
+from spotrun_trainer.process import checksum
+from spotrun_trainer.process.checksum import CHECKSUM_BITS
 from spotrun_trainer.process.rng import key_of
-from spotrun_trainer.step.vote import CHECKSUM_BITS
 
 
 def of(tensors: list[Tensor]) -> int:
-    return state_sync._number_of(tensors)
+    return checksum.checksum_of(tensors)
 
 
 def seconds_for(count: int) -> float:
@@ -48,8 +48,8 @@ def test_a_large_tensor_is_summed_in_pieces_as_they_are_copied(
 def test_pieces_make_the_sum_of_the_whole(
     monkeypatch: pytest.MonkeyPatch, dtype: torch.dtype, piece: int
 ) -> None:
-    monkeypatch.setattr(state_sync, "_SUMMED_AT_ONCE", piece)
-    monkeypatch.setattr(state_sync, "_SMALL", -1)
+    monkeypatch.setattr(checksum, "_SUMMED_AT_ONCE", piece)
+    monkeypatch.setattr(checksum, "_SMALL", -1)
     whole_numbers = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
     tensors = [
         torch.arange(9.0).to(dtype),

@@ -26,7 +26,8 @@ def steps_of(seed):
                 step.backward(model(x).square().mean(), mean_of=len(x))
             step.update(opt)
         yield
-    print(f"run {seed} of {run.world_size}")
+    # One write: without a buffer, `print` writes the end of a line by itself, and the lines mix.
+    print(f"run {seed} of {run.world_size}\\n", end="")
 
 
 """

@@ -4,7 +4,7 @@ import os
 import signal
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from spotrun.wire import Answer, How, Metric, Orders, World
 from spotrun_trainer.elastic.world_context import open_context
 from spotrun_trainer.process.ipc_files import read_progress, write_world
 from spotrun_trainer.run import Run
-from tests.support.processes.trainer_world import Ended, run_world
+from tests.support.processes.trainer_world import OWN_WORKER, Ended, run_world
 from tests.unit.trainer.run.scripts import SAMPLES, Plan, kill_in_forward, network, train
 
 PLAN = Plan(total=4, with_batch_norm=True)
@@ -54,7 +54,7 @@ def run_under_spotrun(
         worker = directory / f"worker-{rank}"
         worker.mkdir(exist_ok=True)
         write_world(worker, answer(rank, restore=restore))
-        return {"SPOTRUN_DIR": str(worker), "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1"}
+        return OWN_WORKER | {"SPOTRUN_DIR": str(worker)}
 
     env = {"SPOTRUN_WORLD_NUMBER": str(WORLD), **env}
     return run_world(2, script, plan, env=env, by_rank=place)
@@ -95,6 +95,39 @@ def test_a_complete_training_is_told_with_its_checkpoint(tmp_path: Path) -> None
         (loss,) = progress.metrics
         assert loss == Metric("loss", loss.value, 4)
         assert loss.value == pytest.approx(ended[rank].value.losses[-1])
+
+
+@dataclass(frozen=True)
+class Slow:
+    """One process takes more for a microbatch than a busy machine adds to any."""
+
+    rank: int
+
+    def __call__(self, run: Run, _step: int, count: int) -> None:
+        if run.rank == self.rank and count >= 0:
+            time.sleep(0.05)
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_who_is_waited_for_shows_in_the_times_that_processes_tell(
+    rank: int, tmp_path: Path
+) -> None:
+    """The operator names a worker whose own part of a step takes 1.3 times as long as another's."""
+    run_under_spotrun(tmp_path, replace(PLAN, nuisance=Slow(rank), total=12))
+    told = [read_progress(tmp_path / f"worker-{one}") for one in range(2)]
+    own = [((one.compute or 0.0) + (one.data or 0.0)) * (one.step_seconds or 0.0) for one in told]
+    assert own[rank] > 1.5 * own[1 - rank]
+    assert (told[1 - rank].communicate or 0.0) > (told[rank].communicate or 0.0)
+
+
+def test_speeds_are_measured_before_the_first_step_if_the_script_asks(tmp_path: Path) -> None:
+    plain = run_under_spotrun(tmp_path, PLAN)
+    assert read_progress(tmp_path / "worker-0").flops is None
+    checked = run_under_spotrun(tmp_path, replace(PLAN, check_speed=True))
+    told = [read_progress(tmp_path / f"worker-{rank}") for rank in range(2)]
+    assert all(one.flops and one.link_bytes for one in told), told
+    assert told[0].link_bytes == told[1].link_bytes  # it is the only one
+    assert checked[0].value.digest == plain[0].value.digest
 
 
 def test_compressed_sums_are_told_by_the_bytes_that_are_sent(tmp_path: Path) -> None:

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spotrun_trainer.process.checksum import CHECKSUM_BITS
 from spotrun_trainer.step.vote import (
-    CHECKSUM_BITS,
     StepVote,
     decode,
     encode,

@@ -1,11 +1,10 @@
 """The end of what training processes print, kept for the message of their failure.
 
-Their output goes through a pipe to the agent, which passes it on at once. If torchrun's options
-redirect it into files, the ends of these are read.
+Their output goes through a pipe to the agent, which passes it on, a line at a time. If torchrun's
+options redirect it into files, the ends of these are read.
 """
 
 import atexit
-import logging
 import os
 import select
 import threading
@@ -20,7 +19,7 @@ from torch.distributed.elastic.multiprocessing.subprocess_handler.subprocess_han
     SubprocessHandler,
 )
 
-log = logging.getLogger(__name__)
+from spotrun_trainer.agent.processes.whole_lines import HELD_SECONDS, WholeLines
 
 VARIABLE = "SPOTRUN_KEEP_OUTPUT"
 KEPT_BYTES = 1 << 15
@@ -73,19 +72,22 @@ class OutputTail:
         self._is_over.wait(seconds)
 
     def _hand_on(self) -> None:
-        poll, left = select.poll(), set(self._targets)
+        poll = select.poll()
+        left = {pipe: WholeLines(target) for pipe, target in self._targets.items()}
         for pipe in left:
             poll.register(pipe, select.POLLIN)
         while left:
-            for pipe, _ in poll.poll():
+            is_held = any(lines.is_held for lines in left.values())
+            for pipe, _ in poll.poll(HELD_SECONDS * 1000 if is_held else None):
                 part = os.read(pipe, _PART_BYTES)
                 self._keep(part)
-                if part:
-                    _write(self._targets[pipe], part)
-                else:
+                left[pipe].add(part)
+                if not part:
+                    left.pop(pipe).write_rest()
                     poll.unregister(pipe)
                     os.close(pipe)
-                    left.remove(pipe)
+            for lines in left.values():
+                lines.write_late()
         _HANDED_ON.discard(self)
         self._is_over.set()
 
@@ -136,20 +138,6 @@ def _flush() -> None:
     end = time.monotonic() + FLUSH_SECONDS
     for tail in list(_HANDED_ON):
         tail.flush(max(end - time.monotonic(), 0.0))
-
-
-def _write(target: int, part: bytes) -> None:
-    """Write all of it; if no process reads it any more, the script continues all the same."""
-    rest = memoryview(part)
-    while rest:
-        try:
-            rest = rest[os.write(target, rest) :]
-        except BlockingIOError:
-            room = select.poll()  # select() knows no descriptor above 1,023
-            room.register(target, select.POLLOUT)
-            room.poll()
-        except OSError:
-            return
 
 
 def _end_of(file: Path) -> bytes:

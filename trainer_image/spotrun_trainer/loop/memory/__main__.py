@@ -21,6 +21,9 @@ def main(arguments: list[str]) -> int:
         print(__doc__, file=sys.stderr)
         return 2
     script, *_ = sys.argv = arguments
+    if not Path(script).is_file():
+        print(f"{script} cannot be planned: there is no such file", file=sys.stderr)
+        return 1
     sys.path[0] = str(Path(script).resolve().parent)
     with tempfile.TemporaryDirectory() as folder:
         found = Path(folder, "needs.json")

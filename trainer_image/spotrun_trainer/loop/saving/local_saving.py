@@ -14,7 +14,7 @@ from spotrun_trainer.checkpoint.tiers.newest import Found
 from spotrun_trainer.checkpoint.tiers.settings import read_settings
 from spotrun_trainer.checkpoint.tiers.tier import LocalTier, Vote
 from spotrun_trainer.elastic.world_context import Context
-from spotrun_trainer.loop.restore import Restored, naming, readers_of
+from spotrun_trainer.loop.loading.restore import Restored, naming, readers_of
 from spotrun_trainer.loop.saving.save_schedule import SaveSchedule
 from spotrun_trainer.loop.state_sync import texts_of_all
 from spotrun_trainer.step.vote import StepVote

@@ -12,7 +12,7 @@ from spotrun_trainer.checkpoint import (
     open_storage,
 )
 from spotrun_trainer.elastic.world_context import Context
-from spotrun_trainer.loop.restore import Restored
+from spotrun_trainer.loop.loading.restore import Restored
 from spotrun_trainer.loop.saving.checkpoint_owner import owner_of
 from spotrun_trainer.loop.saving.local_saving import LocalSaving
 from spotrun_trainer.loop.saving.save_schedule import SaveSchedule

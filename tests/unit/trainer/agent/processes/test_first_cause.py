@@ -1,5 +1,6 @@
 import pytest
 
+from spotrun.wire import WRONG_DEVICE
 from spotrun_trainer.agent.processes.first_cause import (
     MOST_CHARACTERS,
     cause_in,
@@ -55,6 +56,13 @@ CAUGHT = RAISED + "".join(f"step {n}\n" for n in range(20)) + "\x1b[31mdata is g
 )  # fmt: skip
 def test_the_cause_in_what_was_printed_last(output: str, cause: str) -> None:
     assert cause_in(output) == cause
+
+
+def test_a_wrong_device_is_told_from_a_peer_that_was_lost() -> None:
+    error = f"spotrun_trainer.step.device_check.WrongDeviceError: {WRONG_DEVICE}: GPU-1 of b has"
+    cause = cause_in(RAISED.replace("ValueError: no label", error))
+    assert WRONG_DEVICE in cause
+    assert not follows_from_a_peer(cause)
 
 
 def test_a_cause_is_short_and_keeps_its_beginning_and_end() -> None:

@@ -1,0 +1,1 @@
+"""A beginning training loads its newest checkpoint, or weights of another model."""
