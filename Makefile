@@ -23,6 +23,9 @@ FRAMEWORKS = $(shell sed -n '/^integrations = /,/^]/s/.*"\([a-z]*\)>=\([0-9.]*\)
 INSTALL := $(BIN)/uv pip install --quiet --python $(BIN)/python
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header
 
+# Tests start hundreds of processes. If the shell forbids Python to write compiled modules, each of them compiles ours again.
+export PYTHONDONTWRITEBYTECODE :=
+
 .DEFAULT_GOAL := help
 .PHONY: help setup lint format types docs test test-unit test-deep test-trainer test-integration test-training test-azure test-lives test-panels test-faults campaign test-demo bench-smoke bench-market bench-scaling test-oldest test-oldest-torch test-oldest-frameworks test-torchtitan test-gpu e2e e2e-short e2e-down demo demo-down crds chart lock binaries cluster-up cluster-down clean
 

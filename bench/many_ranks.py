@@ -33,7 +33,7 @@ from spotrun_trainer.checkpoint import Checkpoints, checkpoints, saver
 from spotrun_trainer.elastic.rank_info import RankInfo
 from spotrun_trainer.elastic.recovery_plan import Commit, ProcessState, plan_recovery
 from spotrun_trainer.elastic.state_shares import Size, numbers_from_outside, share_out
-from spotrun_trainer.loop.restore import restore
+from spotrun_trainer.loop.loading.restore import restore
 from spotrun_trainer.state.tracked import Tracked
 from tests.support.processes.stub_group import in_threads, stub_groups
 from tests.support.storage.counted import CountedPlace

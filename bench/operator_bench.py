@@ -6,6 +6,7 @@ process. All of them read CLOCK_MONOTONIC, which is one clock for the whole mach
 """
 
 import asyncio
+import compileall
 import contextlib
 import json
 import os
@@ -30,6 +31,7 @@ from typing import Any, Self, TypeVar
 import aiohttp
 import yaml
 
+import spotrun
 from devcluster.addresses import free_ports
 from devcluster.client import Client, Manifest, at
 from devcluster.cluster import Cluster
@@ -144,6 +146,8 @@ class Rig:
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
+        # As in an image. Python would compile at every start if the shell forbids it to write.
+        compileall.compile_dir(Path(spotrun.__file__).parent, quiet=1)
         self.cluster.kubectl("apply", "--server-side", "-f", str(ROOT / "crds"))
         enter = self._stack.enter_async_context
         await enter(self.kube)

@@ -5,6 +5,7 @@ differ by what these jobs have left behind.
 """
 
 import asyncio
+import functools
 import gc
 from collections import Counter, deque
 from collections.abc import Mapping
@@ -13,11 +14,18 @@ _CONTAINERS = (dict, list, set, frozenset, deque)
 _FEW = 20
 """Objects of a type, or entries of containers of a type, that are not worth a line."""
 
+CACHED = "cached results"
+"""The entry for results that `functools.lru_cache` keeps; they grow up to a limit."""
+
+_LruCache = type(functools.lru_cache(len))
+
 Census = dict[str, int]
 
 
 def census() -> Census:
     """Count what is alive in this process, garbage left out."""
+    is_frozen = gc.get_freeze_count() > 0
+    gc.unfreeze()  # the oldest containers are counted as well
     for _ in range(3):  # what has a finalizer goes one round later
         gc.collect()
     found: Counter[str] = Counter()
@@ -25,16 +33,25 @@ def census() -> Census:
     for one in (*objects, *_untracked_dicts(objects)):
         kind = type(one)
         found[f"objects {kind.__module__}.{kind.__qualname__}"] += 1
-        if isinstance(one, _CONTAINERS):
+        if issubclass(kind, _CONTAINERS):
             found[f"entries {kind.__module__}.{kind.__qualname__}"] += len(one)
+        elif kind is _LruCache:
+            found[CACHED] += one.cache_info().currsize
+    if is_frozen:
+        gc.freeze()
     kept = {name: count for name, count in found.items() if count > _FEW}
     return kept | {"tasks": len(asyncio.all_tasks())}
 
 
 def _untracked_dicts(objects: list[object]) -> list[object]:
-    """Return the dicts of plain values, which the collector leaves out: they are in no cycle."""
+    """Return the dicts of plain values, which the collector leaves out: they are in no cycle.
+
+    The results that `functools.lru_cache` keeps are in such a dict too; they are counted as cached.
+    """
     found: dict[int, object] = {}
     for one in objects:
+        if type(one) is _LruCache:
+            continue
         for held in gc.get_referents(one):
             if type(held) is dict and not gc.is_tracked(held):
                 found[id(held)] = held

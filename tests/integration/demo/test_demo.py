@@ -65,7 +65,7 @@ async def test_the_job_outlives_two_nodes_and_is_left_up_until_the_end(
 
 @pytest.mark.parametrize(
     ("moment", "flags"),
-    [("starting Kubernetes", ()), ("starting the operator", ("--s3",)), ("is Starting", ())],
+    [("starting Kubernetes", ()), ("starting the operator", ("--s3",)), ("is Pending", ())],
 )
 async def test_ctrl_c_leaves_nothing_behind(
     theatre: Theatre, moment: str, flags: tuple[str, ...]
@@ -80,7 +80,7 @@ async def test_ctrl_c_leaves_nothing_behind(
 
 async def test_a_killed_demo_leaves_nothing_but_its_pid_file(theatre: Theatre) -> None:
     demo = await theatre.start("--s3")
-    await demo.until("is Starting")
+    await demo.until("is Pending")
     demo.process.kill()
     await demo.process.wait()
     await theatre.until_left(demo.pid_file)

@@ -114,7 +114,7 @@ async def test_a_foreign_pod_of_our_name_is_left_alone_and_the_others_are_made(
 
 
 async def test_a_restricted_namespace_takes_workers_and_says_what_is_in_the_way(
-    direct: Client, client: Client
+    direct: Client, client: Client, crds: None
 ) -> None:
     space = await Space.make(direct, f"act-{uuid.uuid4().hex[:8]}", level="restricted")
     hand = Hand(space, client)
@@ -141,7 +141,7 @@ async def test_a_restricted_namespace_takes_workers_and_says_what_is_in_the_way(
 
 
 async def test_a_dry_run_speaks_for_all_jobs_of_one_template_for_a_while(
-    direct: Client, client: Client
+    direct: Client, client: Client, crds: None
 ) -> None:
     space = await Space.make(direct, f"act-{uuid.uuid4().hex[:8]}", level="restricted")
     hand = Hand(space, client)

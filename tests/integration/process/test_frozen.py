@@ -9,8 +9,9 @@ import pytest
 
 from devcluster.cluster import Cluster
 from devcluster.scripted import FOREVER, Scripted
+from spotrun.act.writes import AT_ONCE
 from tests.faults.proxy import WRITES, FaultProxy
-from tests.faults.rules import FOR_EVER, Rule
+from tests.faults.rules import Rule
 from tests.integration.process.helpers import Replica, launching, token, write_kubeconfig
 from tests.support.cluster.operator_world import World
 
@@ -56,12 +57,17 @@ async def test_a_frozen_leader_writes_nothing_once_another_one_leads(
 
 
 async def _freeze_amid_creations(world: World, proxy: FaultProxy, leader: Replica) -> None:
-    """Some workers are made, some asked for, most are not."""
+    """Freeze while some workers are made, some asked for, and most are not.
+
+    All requests that may be made at once are under way then, so none is just between the check of
+    the lead and its first byte: such a request is still sent by the process that wakes up.
+    """
 
     def is_real(query: object) -> bool:
         return "dryRun" not in str(query)
 
-    rule = Rule("hold", verb="create", path="/pods$", nth=30, times=FOR_EVER, query=is_real)
+    # Pods 16 to 31 are created together: of these, so many are held as there are slots.
+    rule = Rule("hold", verb="create", path="/pods$", nth=20, times=AT_ONCE, query=is_real)
     proxy.inject(rule)
     await world.create_job(workers={"min": 1, "max": NUM_WORKERS, "replicas": NUM_WORKERS})
     async with asyncio.timeout(30):

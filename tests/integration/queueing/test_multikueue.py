@@ -68,6 +68,8 @@ async def test_a_job_that_loses_its_quota_in_the_other_cluster_is_admitted_there
     async with manager.operator(kueue=True), queued.operator(kueue=True):
         await create_job(manager, "job", 2, 2, managedBy=str(MULTIKUEUE))
         await queued.until_phase("Running")
+        # Only of a workload that it has seen admitted, the manager's Kueue follows an eviction.
+        await manager.until(lambda: _all_are(manager, "Admitted"))
         first = (await queued.job())["metadata"]["uid"]
         await create_job(queued, "urgent", 4, 4, priority_class=f"high-{queued.namespace}")
         await queued.until_phase("Running", "urgent")
@@ -79,10 +81,7 @@ async def test_a_job_that_loses_its_quota_in_the_other_cluster_is_admitted_there
         queued.play().may_finish.set()
         await manager.until_phase("Succeeded")
 
-        async def is_over() -> bool:
-            return all(holds(one, "Finished") for one in await workloads(manager))
-
-        await manager.until(is_over)
+        await manager.until(lambda: _all_are(manager, "Finished"))
         bill = await queued.until(lambda: _ended(queued))
         assert sorted(one.name for one in bill.values()) == ["job", "job", "urgent"]
 
@@ -101,6 +100,10 @@ async def test_a_job_goes_on_and_ends_while_the_other_cluster_cannot_be_reached(
         await manager.until_phase("Succeeded")
         await queued.kube.until(queued.jobs(), "job", gone, timeout_seconds=PATIENCE_SECONDS)
         assert len(await queued.until(lambda: _ended(queued))) == 1, "it was done once"
+
+
+async def _all_are(world: World, condition: str) -> bool:
+    return all(holds(one, condition) for one in await workloads(world))
 
 
 def gone(found: Manifest | None) -> bool:

@@ -57,7 +57,10 @@ class Place(World):
             "name": "trainer",
             "image": "none",
             "args": [str(SCRIPTS / script), *map(str, args)],
-            "env": [{"name": key, "value": value} for key, value in environment.items()],
+            "env": [
+                {"name": "NODE", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}},
+                *({"name": key, "value": value} for key, value in environment.items()),
+            ],
             "envFrom": changes.pop("env_from", []),
         }
         template = {"spec": {"containers": [container]}}

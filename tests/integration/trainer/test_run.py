@@ -4,6 +4,8 @@ import re
 from itertools import pairwise
 from typing import Any
 
+from devcluster.client import Manifest
+from spotrun.wire import WRONG_DEVICE
 from tests.integration.trainer.helpers import COMPLETED, Place
 from tests.integration.trainer.traces import differences, pid_of, pids_of, steps_of, trains
 from tests.support.jobs.statuses import failures_of
@@ -33,6 +35,57 @@ async def test_the_weights_are_the_same_at_every_size_and_whoever_is_lost(
     assert job["status"]["interruptions"]["count"] == 2
     assert failures_of(job["status"]) == 0
     assert job["status"]["progress"]["totalSteps"] == STEPS
+
+
+async def test_a_node_whose_device_computes_wrong_numbers_is_left(
+    place: Place, alone: Alone
+) -> None:
+    await place.add_nodes("c", "d")
+    await place.start_run("--check-devices", 1000, workers=3)
+    async with place.operator():
+        await place.until_job(lambda s: "checkpoint" in s)
+        wrong = (await place.member(1))["spec"]["nodeName"]
+        before = place.trace()
+        (place.folder / "wrong-node").write_text(wrong)
+        job = await place.until_job(lambda s: failures_of(s) == 1)
+        after = await place.until_trains(3, after=before)
+        pods = [one for one in await place.pods() if one["status"]["phase"] == "Running"]
+    assert WRONG_DEVICE in job["status"]["restarts"]["lastMessage"]
+    assert wrong not in {pod["spec"]["nodeName"] for pod in pods}
+    # Steps after the last check have wrong numbers, but no checkpoint has them.
+    since = [line for line in place.trace() if line["pid"] in pids_of(after)]
+    assert differences(since, alone) == set()
+
+
+async def test_the_worker_for_which_all_wait_is_named_with_its_node(place: Place) -> None:
+    await place.start_run("--steps", 100_000, "--pause", 0, "--compute", 0.02)
+    mark = place.folder / "slow-node"
+    async with place.operator():
+        await place.until_trains(2)
+        slow = await place.member(1)
+        mark.write_text(slow["spec"]["nodeName"])
+        job = await place.until_job(lambda s: _speed(s) is not None)
+        message = str(_speed(job["status"]))
+        label = slow["metadata"]["labels"]["spotrun.dev/worker-id"]
+        assert message.startswith(f"worker {label} on node {slow['spec']['nodeName']} takes more")
+        assert message.endswith("it computes longer")
+        mark.unlink()
+        await place.until_job(lambda s: _speed(s) is None)
+
+
+async def test_a_slow_device_is_named_before_the_first_step(place: Place) -> None:
+    slow = f"{place.namespace}-b"
+    (place.folder / "slow-node").write_text(slow)
+    await place.start_run("--check-speed", "--pause", 3)  # steps tell nothing for minutes
+    async with place.operator():
+        job = await place.until_job(lambda s: _speed(s) is not None)
+    message = str(_speed(job["status"]))
+    assert re.match(rf"worker \d on node {slow} is slow: before the first step", message), message
+
+
+def _speed(status: Manifest) -> str | None:
+    stated = {one["type"]: one["message"] for one in status["conditions"]}
+    return stated.get("EvenSpeed")
 
 
 async def test_a_suspended_training_goes_on_with_the_very_next_step(

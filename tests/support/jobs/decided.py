@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from spotrun.api.names import ConditionType, Phase
 from spotrun.state.actions import Action, Remove
 from spotrun.state.conditions import find
+from spotrun.state.job_state import JobState
 from tests.support.jobs.builders import JobBuilder
 
 
@@ -12,6 +13,13 @@ def condition(job: JobBuilder, kind: ConditionType) -> tuple[str, str] | None:
     """Return whether a condition of the next status holds, and why; None if it is not there."""
     found = find(job.decide().status, kind)
     return None if found is None else (found.status.value, found.reason)
+
+
+def message_of(status: JobState, kind: ConditionType) -> str:
+    """Return the message of a condition that is there."""
+    found = find(status, kind)
+    assert found is not None, kind
+    return found.message
 
 
 def phase(job: JobBuilder) -> tuple[Phase | None, str | None]:

@@ -40,6 +40,10 @@ class Ended:
     said: str  # on stdout and stderr
 
 
+OWN_WORKER = {"LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1"}
+"""The variables of a process that is the only one of its worker, for `by_rank`."""
+
+
 def run_world(
     size: int,
     function: Callable[..., Any],

@@ -1,9 +1,12 @@
 """The figures of bench/soak.py, from samples made by hand."""
 
+import gc
+from functools import lru_cache
+
 import pytest
 
 from bench.soak import Sample, leaks
-from bench.soaking.census import census, slope
+from bench.soaking.census import CACHED, Census, census, slope
 from bench.soaking.heap import heap
 
 FLAT = {"objects spotrun.wire.report.Report": 40, "entries builtins.dict": 9000, "tasks": 30}
@@ -43,16 +46,66 @@ def test_what_grows_with_the_jobs_is_a_leak(last: Sample, found: str) -> None:
     assert leaks(sample(100), last) == [found]
 
 
+def test_results_that_are_kept_up_to_a_limit_are_no_leak() -> None:
+    assert leaks(sample(100), sample(600, **{CACHED: 4000})) == []
+
+
+class KeptDict(dict[str, int]):
+    """A dict that no library and no other test makes: its count is exact."""
+
+
+class KeptList(list[object]):
+    """A list that nobody else makes."""
+
+
+def kept_entries(counts: Census, kind: type) -> int:
+    return counts.get(f"entries {kind.__module__}.{kind.__qualname__}", 0)
+
+
+async def test_a_census_counts_what_a_frozen_container_keeps_and_results_of_functions() -> None:
+    kept = KeptList()
+    square = lru_cache(maxsize=500)(lambda number: number**2)
+    gc.freeze()
+    before = census()
+    assert gc.get_freeze_count() > 0, "it is frozen again"
+    kept.extend(KeptList([square(number)]) for number in range(1000))
+    after = census()
+    assert kept_entries(after, KeptList) - kept_entries(before, KeptList) == 2000
+    assert after[CACHED] - before[CACHED] == 500
+
+
 async def test_a_census_counts_what_is_kept() -> None:
+    kept = KeptList()
+    before = census()
+    kept.extend(KeptDict({str(n): n, "more": n}) for n in range(1000))
+    after = census()
+    assert kept_entries(after, KeptDict) - kept_entries(before, KeptDict) == 2000
+    assert kept_entries(after, KeptList) - kept_entries(before, KeptList) == 1000
+    objects = f"objects {__name__}.KeptDict"
+    assert after[objects] - before.get(objects, 0) == 1000
+    assert after["tasks"] == before["tasks"]
+
+
+async def test_a_census_counts_dicts_that_the_collector_does_not_know() -> None:
     kept: list[dict[str, int]] = []
     before = census()
-    kept.extend({str(n): n, "more": n} for n in range(1000))
+    kept.extend({str(n): n, "more": n} for n in range(20_000))
+    assert not any(map(gc.is_tracked, kept))
     after = census()
-    # Other objects come and go meanwhile, but not hundreds of them.
-    assert 900 < after["objects builtins.dict"] - before["objects builtins.dict"] < 1100
-    assert 1900 < after["entries builtins.dict"] - before["entries builtins.dict"] < 2200
-    assert 900 < after["entries builtins.list"] - before["entries builtins.list"] < 1100
-    assert after["tasks"] == before["tasks"]
+    # Other objects come and go meanwhile, but not thousands of them.
+    assert 19_000 < after["objects builtins.dict"] - before["objects builtins.dict"] < 21_000
+    assert 38_000 < after["entries builtins.dict"] - before["entries builtins.dict"] < 42_000
+    assert 19_000 < after["entries builtins.list"] - before["entries builtins.list"] < 21_000
+
+
+async def test_cached_results_are_no_entries_of_a_dict() -> None:
+    square = lru_cache(maxsize=None)(lambda number: number**2)
+    before = census()
+    for number in range(20_000):
+        square(number)
+    after = census()
+    assert after[CACHED] - before[CACHED] >= 20_000
+    assert after["entries builtins.dict"] - before["entries builtins.dict"] < 2_000
 
 
 def test_the_heap_tells_what_is_in_use_from_what_is_free() -> None:
