@@ -142,6 +142,7 @@ class Reading:
 
     world_number: int
     windows: int = 0  # without overlap, and without the first steps after a change
+    ever_enough: bool = False  # it was enough for a conclusion in this world, or an earlier one
     step_seconds: float | None = None
     samples_per_step: float | None = None
     # Shares of a step, whose sum is 1; None: not reported.

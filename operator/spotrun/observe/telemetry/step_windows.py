@@ -35,6 +35,7 @@ class Windows:
         self._next_step = 0
         self._windows = deque[_Window](maxlen=_KEPT_WINDOWS)
         self._reading: Reading | None = None  # until there is another window
+        self._ever_enough = False
 
     def take(self, progress: Progress, utilization: Utilization) -> bool:
         """Process a report; return whether it completes enough windows."""
@@ -48,6 +49,7 @@ class Windows:
         self._next_step = progress.step + WINDOW_STEPS
         self._windows.append(_Window(progress, utilization))
         self._reading = None
+        self._ever_enough |= len(self._windows) == ENOUGH_WINDOWS
         return len(self._windows) == ENOUGH_WINDOWS
 
     def reading(self) -> Reading:
@@ -62,6 +64,7 @@ class Windows:
         return Reading(
             world_number=self._world_number,
             windows=len(self._windows),
+            ever_enough=self._ever_enough,
             step_seconds=_median(one.step_seconds for one in measured),
             samples_per_step=self._samples_per_step(),
             compute=_median(one.compute for one in measured),

@@ -1,7 +1,8 @@
 """A worker with a slow device or network, by what workers have measured before the first step.
 
 Only workers on nodes of one type are compared. Of the network, less is concluded: one worker may be
-in another zone than its neighbours.
+in another zone than its neighbours. A worker whose steps were measured, in this world or an earlier
+one, is not named: its steps say more. The others are still compared with it.
 """
 
 from collections import defaultdict
@@ -39,9 +40,10 @@ def slow_by_check(view: View, status: JobState) -> str | None:
     """Return who is slower than the others, and by how much; None if no worker is."""
     for kind in _KINDS:
         for same in _alike(view, status, kind):
-            (speed, worker), typical = same[0], same[len(same) // 2][0]
-            if speed > 0 and typical / speed >= kind.least:
-                return _words(kind, worker, speed, typical)
+            typical = same[len(same) // 2][0]
+            for speed, worker in same:
+                if speed > 0 and typical / speed >= kind.least and not _has_steps(worker):
+                    return _words(kind, worker, speed, typical)
     return None
 
 
@@ -67,6 +69,11 @@ def _alike(view: View, status: JobState, kind: _Kind) -> Iterator[Sequence[tuple
     for same in groups.values():
         if len(same) > 1:
             yield sorted(same, key=lambda one: one[0])
+
+
+def _has_steps(worker: Worker) -> bool:
+    reading = worker.agent.reading if worker.agent is not None else None
+    return reading is not None and reading.ever_enough
 
 
 def _words(kind: _Kind, worker: Worker, speed: float, typical: float) -> str:

@@ -59,6 +59,8 @@ def test_a_change_begins_anew(again: Progress) -> None:
     assert taken(*known).reading().windows == 3
     after = taken(*known, again).reading()
     assert (after.world_number, after.windows, after.step_seconds) == (again.world_number, 0, None)
+    assert after.ever_enough
+    assert not taken(*known[:-1], again).reading().ever_enough
 
 
 def test_who_reports_rarely_fills_a_window_with_each_report() -> None:

@@ -1,5 +1,6 @@
 """A slow device or network is named by what workers measured before the first step."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
@@ -8,6 +9,7 @@ import pytest
 
 from spotrun.api.names import ConditionType
 from spotrun.state.conditions import find
+from spotrun.state.snapshot import Reading
 from spotrun.wire import Progress
 from tests.support.jobs.builders import NOW, JobBuilder, a_job
 from tests.support.jobs.decided import condition, message_of
@@ -77,10 +79,26 @@ def test_once_steps_are_measured_they_count() -> None:
     job = a_job_that_measured((9e12, None), (3e12, None))
     named = job.decide().status
     assert find(named, KIND) is not None
-    even = {
-        n: replace(one, agent=replace(one.agent, reading=READING))
-        for n, one in job.workers.items()
-        if one.agent is not None
-    }
-    later = replace(job, workers=even).with_state(named).decide(NOW + timedelta(minutes=1))
+    even = _read(job, dict.fromkeys(job.workers, READING))
+    later = even.with_state(named).decide(NOW + timedelta(minutes=1))
     assert find(later.status, KIND) is None
+
+
+def test_one_whose_steps_were_measured_is_not_named_in_a_later_world() -> None:
+    """Only a worker that is new there is, also compared with those that are not."""
+    job = a_job_that_measured((9e12, None), (3e12, None), (9e12, None), (4e12, None))
+    few = Reading(world_number=1, ever_enough=True)
+    assert condition(_read(job, dict.fromkeys(range(4), few)), KIND) is None
+    one_is_new = _read(job, dict.fromkeys(range(3), few))
+    assert said(one_is_new.decide().status).startswith("worker 3 on node")
+
+
+def _read(job: JobBuilder, readings: Mapping[int, Reading]) -> JobBuilder:
+    """Return the job with what the operator has read of these workers' steps."""
+    agents = {n: job.workers[n].agent for n in readings}
+    read = {
+        n: replace(job.workers[n], agent=replace(agent, reading=readings[n]))
+        for n, agent in agents.items()
+        if agent is not None
+    }
+    return replace(job, workers={**job.workers, **read})
