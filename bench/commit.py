@@ -1,7 +1,7 @@
 """Whether a commit on the device is correct: checks every possible run of a few members' streams.
 
 A model without a GPU: members with a stream each, hosts that are one step ahead, aborts and kills
-at any moment (`tests/support/device_commit/`, ADR 10). `commit_unsound` is the number of states
+at any moment (`tests/support/gpu/device_commit/`, ADR 10). `commit_unsound` is the number of states
 with a fault: an optimizer ran with a sum that is not over all members, members are two steps apart,
 or a member cannot apply a step that another has applied. `commit_broken_found`: how many of the
 designs that lack one part of the proposed one are found to be incorrect.
@@ -12,14 +12,14 @@ Run as `.venv/bin/python bench/commit.py [--quick]`; it takes some minutes.
 import argparse
 
 from bench.operator_bench import say
-from tests.support.device_commit.designs import (
+from tests.support.gpu.device_commit.designs import (
     Design,
     one_communicator,
     sums_elsewhere,
     sums_in_copies,
     unordered_streams,
 )
-from tests.support.device_commit.explorer import explore
+from tests.support.gpu.device_commit.explorer import explore
 
 QUICK = [one_communicator(2, steps=3), sums_elsewhere(2, canary=True, steps=1)]
 SOUND = [

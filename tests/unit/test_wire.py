@@ -126,6 +126,7 @@ REPORTS = st.builds(
     leaving=st.booleans(),
     broken=COUNTS,
     saves_on_order=st.none() | st.booleans(),
+    low_clock=st.none() | LINES.filter(bool),
 )
 STAGES = st.builds(
     Stage,
@@ -204,6 +205,7 @@ KEYS = (
     *("signs", "checkpoint", "rank", "size", "processes", "store", "secret", "neighbours", "how"),
     *(
         "savesOnOrder",
+        "lowClock",
         "planned",
         "trained",
         "stage",

@@ -7,7 +7,7 @@ bounded, because a report comes from a user's pod and is used in decisions and s
 
 from spotrun.wire.answer import Answer, How, Notice, Orders, World, read_answer, write_answer
 from spotrun.wire.batch_words import batch_change
-from spotrun.wire.device_words import WRONG_DEVICE
+from spotrun.wire.device_words import FAULTY_DEVICE, WRONG_DEVICE, is_of_device
 from spotrun.wire.metrics import (
     MOST_METRIC,
     MOST_METRICS,
@@ -50,6 +50,7 @@ from spotrun.wire.words import (
 )
 
 __all__ = [
+    "FAULTY_DEVICE",
     "LAST_WORDS_BYTES",
     "MESSAGE_CHARACTERS",
     "MOST_FAILURE_CHARACTERS",
@@ -80,6 +81,7 @@ __all__ = [
     "Utilization",
     "World",
     "batch_change",
+    "is_of_device",
     "metric_name",
     "metric_value",
     "metrics_content",

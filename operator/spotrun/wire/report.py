@@ -4,15 +4,24 @@ import json
 from dataclasses import dataclass, replace
 from typing import Any
 
-from spotrun.wire.device_words import WRONG_DEVICE
+from spotrun.wire.device_words import WRONG_DEVICE, is_of_device
 from spotrun.wire.old_names import with_old_name, world_number
 from spotrun.wire.progress import Progress, present, progress_content, read_progress
-from spotrun.wire.reading import as_object, checkpoint_name, message, number, object_of, whole
+from spotrun.wire.reading import (
+    as_object,
+    checkpoint_name,
+    message,
+    number,
+    object_of,
+    one_line,
+    whole,
+)
 from spotrun.wire.version import OLDEST_SERVED, WIRE, OldWireError
 
 REPORT_BYTES = 16_384
 MOST_SUSPECTS = 8
 MOST_EXIT_CODE = 255
+MOST_LOW_CLOCK_CHARACTERS = 256
 
 
 @dataclass(frozen=True)
@@ -26,7 +35,12 @@ class Failure:
 
     @property
     def is_of_device(self) -> bool:
-        """Whether it failed because its device computes wrong numbers."""
+        """Whether it failed because of its device."""
+        return is_of_device(self.message)
+
+    @property
+    def is_of_wrong_numbers(self) -> bool:
+        """Whether its device computed wrong numbers, which others may have got."""
         return WRONG_DEVICE in self.message
 
 
@@ -69,6 +83,7 @@ class Report:
     broken: int = 0  # the world whose group broke under its trainer, which waits for the next
     # Whether its trainer saves when a checkpoint is ordered; None: an older agent does not say.
     saves_on_order: bool | None = None
+    low_clock: str | None = None  # the GPU whose clock is low, and why
 
     @property
     def can_be_asked_to_save(self) -> bool:
@@ -139,6 +154,7 @@ def read_report(body: bytes) -> Report:
         leaving=content.get("leaving") is True,
         broken=whole(content, "broken", default=0),
         saves_on_order=_flag(content.get("savesOnOrder")),
+        low_clock=_low_clock(content.get("lowClock")),
     )
 
 
@@ -171,6 +187,7 @@ def _written(report: Report) -> bytes:
         "leaving": report.leaving,
         "broken": report.broken or None,
         "savesOnOrder": report.saves_on_order,
+        "lowClock": report.low_clock,
     }
     known = {key: value for key, value in content.items() if value is not None}
     return json.dumps(known, separators=(",", ":")).encode()
@@ -184,6 +201,10 @@ def _written_failure(failure: Failure) -> dict[str, Any]:
 def _written_checkpoint(saved: Checkpoint) -> dict[str, Any]:
     content: dict[str, Any] = {"checkpoint": saved.name}
     return content if saved.orders is None else {**content, "orders": saved.orders}
+
+
+def _low_clock(value: object) -> str | None:
+    return one_line(value)[:MOST_LOW_CLOCK_CHARACTERS] or None if isinstance(value, str) else None
 
 
 def _flag(value: object) -> bool | None:

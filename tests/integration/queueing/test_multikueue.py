@@ -76,7 +76,9 @@ async def test_a_job_that_loses_its_quota_in_the_other_cluster_is_admitted_there
         await manager.until(lambda: _all_are(manager, "Admitted"))
         await create_job(queued, "urgent", 4, 4, priority_class=f"high-{queued.namespace}")
         await queued.until_phase("Running", "urgent")
-        await queued.kube.until(queued.jobs(), "job", _has_no_worker, timeout_seconds=PATIENCE_SECONDS)
+        await queued.kube.until(
+            queued.jobs(), "job", _has_no_worker, timeout_seconds=PATIENCE_SECONDS
+        )
 
         queued.play("urgent").may_finish.set()
         await queued.until_phase("Running")

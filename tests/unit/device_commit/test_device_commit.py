@@ -2,14 +2,14 @@
 
 import pytest
 
-from tests.support.device_commit.designs import (
+from tests.support.gpu.device_commit.designs import (
     Design,
     one_communicator,
     sums_elsewhere,
     sums_in_copies,
     unordered_streams,
 )
-from tests.support.device_commit.explorer import Fault, explore
+from tests.support.gpu.device_commit.explorer import Fault, explore
 
 WRONG, APART, STRANDED = Fault.WRONG_SUM, Fault.TWO_APART, Fault.STRANDED
 

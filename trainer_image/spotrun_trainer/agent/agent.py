@@ -14,6 +14,7 @@ from spotrun_trainer.agent.settings import Settings
 from spotrun_trainer.agent.state import State
 from spotrun_trainer.agent.stores import Stores
 from spotrun_trainer.agent.termination_log import TerminationLog
+from spotrun_trainer.telemetry.gpu.gpu_watch import watch_gpus
 
 _POLL_SECONDS = 40.0  # the operator holds a poll for 24 s at most
 _REPORT_SECONDS = 10.0
@@ -36,7 +37,7 @@ class Agent:
         settings.directory.mkdir(parents=True, exist_ok=True)
         self._contact = Contact(settings.server)
         self._stores = Stores(settings.address)
-        self._state = State(settings, self._stores)
+        self._state = State(settings, self._stores, gpus=watch_gpus())
         self._termination_log = TerminationLog(settings.last_words)
         self._heartbeats = Heartbeats(settings.address, self._state.suspect)
         self._operator_threads = OperatorThreads(

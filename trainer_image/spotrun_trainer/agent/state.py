@@ -31,6 +31,8 @@ from spotrun_trainer.agent.stores import Stores
 from spotrun_trainer.agent.trainer_progress import CarriedProgress
 from spotrun_trainer.process.ipc_files import write_world
 from spotrun_trainer.process.progress_report import TrainerProgress
+from spotrun_trainer.telemetry.gpu.gpu_watch import NO_GPUS, GpuWatch
+from spotrun_trainer.telemetry.gpu.standstill import Standstill
 
 log = logging.getLogger(__name__)
 
@@ -62,6 +64,7 @@ class State:
         clock: Callable[[], float] = time.monotonic,
         wall: Callable[[], float] = time.time,
         terminate: Callable[[], None] = _terminate,
+        gpus: GpuWatch = NO_GPUS,
     ) -> None:
         self.news = threading.Condition()
         self.entered: World | None = None
@@ -70,6 +73,8 @@ class State:
         self._clock = clock
         self._wall = wall
         self._terminate = terminate
+        self._gpus = gpus
+        self._standstill = Standstill()
         self._answer: Answer | None = None
         self._newest = 0  # the newest world in any answer
         self._placeless_since: float | None = None
@@ -201,8 +206,9 @@ class State:
             world_number = max(self._world_number, progress.world_number, progress.entering)
             if progress.exiting is not None or self._is_superseded(world_number, progress):
                 return
-            text = progress.failure or message
-            follows = follows_from_a_peer(text)
+            text, fault = progress.failure or message, self._gpus.fault
+            follows = not fault and follows_from_a_peer(text)
+            text = f"{fault}; {text}" if fault else text
             self._failed = Failure(world_number, exit_code, text[:MESSAGE_CHARACTERS], follows)
             self.news.notify_all()
 
@@ -246,6 +252,7 @@ class State:
             self._terminate()
         self._look_for_arrival()
         self._look_for_a_broken_group()
+        self._look_for_a_faulty_gpu()
         clings = next_action.clings(self._answer, self.progress)
         self._clings_since = (self._clings_since or self._clock()) if clings else None
 
@@ -275,6 +282,13 @@ class State:
         self._broken_since = self._broken_since or self._clock()
         if self._broken_seconds > BROKEN_SECONDS and self._failed is None:
             self.fail(1, "the workers lost their connections, but none of the workers is missing")
+
+    def _look_for_a_faulty_gpu(self) -> None:
+        """Report a failure if the GPU is faulty and its process waits for it without an error."""
+        if not self._gpus.fault or self._failed is not None or self._is_waiting:
+            return
+        if self._standstill.is_too_long(self.progress, self._clock()):
+            self.fail(1, "its processes make no steps any more")
 
     @property
     def _broken_seconds(self) -> float:
@@ -306,6 +320,7 @@ class State:
             leaving=self._is_leaving,
             broken=trained.broken if is_up and self._broken_seconds >= UNEXPLAINED_SECONDS else 0,
             saves_on_order=self._progress.saves_on_order,
+            low_clock=self._gpus.low_clock or None,
         )
 
     @property

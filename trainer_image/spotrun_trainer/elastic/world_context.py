@@ -39,8 +39,8 @@ from spotrun_trainer.process.rng import seed_all
 from spotrun_trainer.state.tracked import Rule, Tracked
 from spotrun_trainer.store.addresses import is_address
 from spotrun_trainer.telemetry.console import ConsoleLog, say
-from spotrun_trainer.telemetry.device_time import device_time
 from spotrun_trainer.telemetry.failure import install_failure_note
+from spotrun_trainer.telemetry.gpu.device_time import device_time
 from spotrun_trainer.telemetry.meter import Meter
 from spotrun_trainer.telemetry.reporter import Reporter
 from spotrun_trainer.telemetry.trace import Trace, open_trace

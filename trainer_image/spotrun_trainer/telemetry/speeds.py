@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import torch
 
-from spotrun_trainer.telemetry.device_time import recorder_of
+from spotrun_trainer.telemetry.gpu.device_time import recorder_of
 
 WINDOW_STEPS = 10
 """The steps whose median is the measure: up to four slow ones in a row do not change it."""

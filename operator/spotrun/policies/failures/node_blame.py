@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from spotrun.api.status import MOST_AVOIDED, MOST_BLAMED_ONCE
 from spotrun.state.job_state import JobState
 from spotrun.state.stored.failures import Restarts
-from spotrun.wire import WRONG_DEVICE
+from spotrun.wire import is_of_device
 
 
 def blamed_with(restarts: Restarts, nodes: Iterable[str]) -> tuple[str, ...]:
@@ -32,11 +32,11 @@ def blamed_with(restarts: Restarts, nodes: Iterable[str]) -> tuple[str, ...]:
 def guilty(node: str | None, message: str) -> tuple[str, ...]:
     """Return a node as often as a failure with this message blames it.
 
-    If its device computes wrong numbers, once is enough to avoid it.
+    If its device is faulty or computes wrong numbers, once is enough to avoid it.
     """
     if node is None:
         return ()
-    return (node,) * (2 if WRONG_DEVICE in message else 1)
+    return (node,) * (2 if is_of_device(message) else 1)
 
 
 def nodes_to_avoid(status: JobState) -> tuple[str, ...]:

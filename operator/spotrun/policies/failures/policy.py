@@ -4,9 +4,11 @@ When one process dies, its peers fail as well. So only the first failure reporte
 None counts if the platform took a member away, even if the operator sees this a little later.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 
+from spotrun import wire
 from spotrun.api.field_types.bounded import MAX_MESSAGE_CHARS
 from spotrun.api.names import ConditionType, Phase, Reason
 from spotrun.policies.failures.backoff import LONGEST_PAUSE, pause_seconds
@@ -54,23 +56,32 @@ def count_failures(view: View, status: JobState) -> JobState:
     failure = _new_failure(view, status)
     if failure is not None:
         status = count(view, status, failure)
-    wrong = [one for one in on_wrong_devices(view, status) if one.worker_id not in given_up(status)]
-    if wrong:
-        status = give_up(view, status, wrong)
+    bad = [one for one in with_bad_devices(view, status) if one.worker_id not in given_up(status)]
+    if bad:
+        status = give_up(view, status, bad)
     return _judge(view, _with_its_cause(view, status))
 
 
-def on_wrong_devices(view: View, status: JobState) -> list[Worker]:
+def with_bad_devices(view: View, status: JobState) -> list[Worker]:
     """Return the members whose processes have ended because of their device.
 
-    They are replaced after the first failure: the same device would be wrong again.
+    They are replaced after the first failure: the same device would fail again.
     """
+    return _failed(view, status, lambda failure: failure.is_of_device)
+
+
+def with_wrong_numbers(view: View, status: JobState) -> list[Worker]:
+    """Return those of them whose devices computed wrong numbers."""
+    return _failed(view, status, lambda failure: failure.is_of_wrong_numbers)
+
+
+def _failed(view: View, status: JobState, holds: Callable[[wire.Failure], bool]) -> list[Worker]:
     return [
         worker
         for worker in failed(view, status)
         if worker.agent is not None
         and worker.agent.report.failed is not None
-        and worker.agent.report.failed.is_of_device
+        and holds(worker.agent.report.failed)
     ]
 
 

@@ -57,6 +57,12 @@ def where(worker: Worker) -> str:
     return f"worker {worker.worker_id}" + (f" on node {worker.pod.node}" if worker.pod.node else "")
 
 
+def low_clock(worker: Worker) -> str:
+    """Return what its GPU's driver says of a low clock, as the end of a message."""
+    said = worker.agent.report.low_clock if worker.agent is not None else None
+    return f"; low clock of {said}" if said else ""
+
+
 def _alike(view: View, status: JobState, kind: _Kind) -> Iterator[Sequence[tuple[float, Worker]]]:
     """Yield the speeds of workers that can be compared, the slowest first; two or more of each."""
     groups: defaultdict[str, list[tuple[float, Worker]]] = defaultdict(list)
@@ -80,5 +86,5 @@ def _words(kind: _Kind, worker: Worker, speed: float, typical: float) -> str:
     return (
         f"{where(worker)} is slow: before the first step {kind.words} more than "
         f"{level_of(typical / speed)} times as fast ({typical / 1e9:.3g} against {speed / 1e9:.3g} "
-        f"G{kind.unit})"
+        f"G{kind.unit}){low_clock(worker)}"
     )

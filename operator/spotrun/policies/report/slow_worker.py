@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from spotrun.api.names import ConditionType, Reason
 from spotrun.policies.policy import Policy
-from spotrun.policies.report.checked_speeds import SLOW, level_of, slow_by_check, where
+from spotrun.policies.report.checked_speeds import SLOW, level_of, low_clock, slow_by_check, where
 from spotrun.state.conditions import state, unsay
 from spotrun.state.job_state import JobState
 from spotrun.state.snapshot import Worker
@@ -107,7 +107,7 @@ def _words(slowest: Times, typical: Times, ratio: float) -> str:
     what = "waits longer for its data" if is_data else "computes longer"
     return (
         f"{where(slowest.worker)} takes more than {level_of(ratio)} times as long as others for "
-        f"its part of a step, and all of them wait for it: it {what}"
+        f"its part of a step, and all of them wait for it: it {what}{low_clock(slowest.worker)}"
     )
 
 

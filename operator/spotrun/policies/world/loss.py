@@ -9,7 +9,7 @@ from dataclasses import replace
 from spotrun.api.names import Reason
 from spotrun.api.status import Entry
 from spotrun.policies.failures.joining_workers import held_back
-from spotrun.policies.failures.policy import on_wrong_devices, waits_for_retry
+from spotrun.policies.failures.policy import waits_for_retry, with_wrong_numbers
 from spotrun.state.job_state import JobState
 from spotrun.state.replicas import bring_all, holds_all, led_by, together, whole
 from spotrun.state.snapshot import Worker
@@ -46,7 +46,7 @@ def after_failure(view: View, status: JobState) -> JobState:
     """Continue without the failed worker, or let all start again after the pause."""
     if some_unheard(view, world_members(view, status)):
         return status
-    if (wrong := on_wrong_devices(view, status)) and status.checkpoint is not None:
+    if (wrong := with_wrong_numbers(view, status)) and status.checkpoint is not None:
         return _from_checkpoint(view, status, wrong[0])
     why = f"a training process of {failed(view, status)[0].pod.name} failed"
     if _goes_on_in_process(view, state_holders(view, status)):

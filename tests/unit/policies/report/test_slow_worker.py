@@ -76,6 +76,18 @@ def test_one_that_waits_for_its_data_is_told_from_one_that_computes() -> None:
     assert said(a_training(1.0, 1.0, slow).decide().status).endswith("it waits longer for its data")
 
 
+def test_what_lowers_its_clock_is_told() -> None:
+    job = a_training(1.0, 1.9, 1.0)
+    agent = job.workers[1].agent
+    assert agent is not None
+    report = replace(agent.report, low_clock="GPU-1 (serial number 165): it is too hot")
+    slow = replace(job.workers[1], agent=replace(agent, report=report))
+    message = said(replace(job, workers={**job.workers, 1: slow}).decide().status)
+    assert message.endswith(
+        "it computes longer; low clock of GPU-1 (serial number 165): it is too hot"
+    )
+
+
 def test_the_message_does_not_change_with_each_measurement() -> None:
     first, second = (a_training(1.0, 1.0, slow).decide().status for slow in (1.55, 1.6))
     assert said(first) == said(second)

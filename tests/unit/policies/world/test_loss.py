@@ -7,7 +7,7 @@ from spotrun.api.status import Entry
 from spotrun.state.actions import Action, Create, Remove
 from spotrun.state.job_state import JobState
 from spotrun.state.stored.failures import Restarts
-from spotrun.wire import WRONG_DEVICE, Failure
+from spotrun.wire import FAULTY_DEVICE, WRONG_DEVICE, Failure
 from tests.support.jobs.builders import (
     ON_CLAIM,
     JobBuilder,
@@ -132,11 +132,22 @@ def test_after_a_wrong_device_the_others_start_again_from_the_checkpoint(
     now = status.world
     assert (now.members, now.entry, now.restore) == ((0, 2), Entry.RESTART, "step-100.g1")
     removed, created = actions
-    assert removed == Remove(
-        1, "uid-1", Reason.EXIT_CODE, "its device on node node-1 computes wrong numbers"
-    )
+    assert removed == Remove(1, "uid-1", Reason.EXIT_CODE, "its device on node node-1 is faulty")
     assert isinstance(created, Create)
     assert created.avoid_nodes == ("node-1",)
+
+
+def test_after_a_faulty_device_the_others_keep_their_state() -> None:
+    """Its numbers were right until it failed; only the node is left."""
+    failure = Failure(1, 1, f"GPU-1: {FAULTY_DEVICE}: Xid 79, it has fallen off the bus; rank 1")
+    job = wrong_device(3, least=2).with_worker(1, ready=True, arrived=1, failed=failure)
+    status, actions = lives(job, 0, 1)
+    now = status.world
+    assert (now.members, now.entry, now.state_holders) == ((0, 2), Entry.ABORT, (0, 2))
+    assert status.restarts.blamed == ("node-1", "node-1")
+    assert actions == [Remove(1, "uid-1", Reason.EXIT_CODE, "its device on node node-1 is faulty")]
+    _, actions = lives(job.with_state(status).without(1), 11)
+    assert [one.avoid_nodes for one in actions if isinstance(one, Create)] == [("node-1",)]
 
 
 def test_if_too_few_are_left_nobody_counts_as_a_holder_of_the_newest_state() -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from spotrun.wire import Answer, Failure, How, LastWords, Progress
+from spotrun.wire import FAULTY_DEVICE, Answer, Failure, How, LastWords, Progress
 from spotrun_trainer.agent.next_action import HANGS_SECONDS, must_stop, next_world
 from spotrun_trainer.agent.state import (
     ARRIVED_SECONDS,
@@ -16,6 +16,8 @@ from spotrun_trainer.agent.state import (
 from spotrun_trainer.agent.stores import Stores
 from spotrun_trainer.process.ipc_files import WorldFile, write_progress
 from spotrun_trainer.process.progress_report import TrainerProgress
+from spotrun_trainer.telemetry.gpu.gpu_watch import GpuWatch
+from spotrun_trainer.telemetry.gpu.standstill import STANDS_SECONDS
 from tests.unit.trainer.agent.builders import a_world, an_answer, settings
 
 
@@ -37,11 +39,22 @@ def ended() -> list[str]:
 
 
 @pytest.fixture
-def state(tmp_path: Path, clock: Clock, ended: list[str]) -> State:
+def gpus() -> GpuWatch:
+    return GpuWatch(None)
+
+
+@pytest.fixture
+def state(tmp_path: Path, clock: Clock, ended: list[str], gpus: GpuWatch) -> State:
     chosen = settings(tmp_path)
     chosen.directory.mkdir()
-    stores = Stores(chosen.address)
-    return State(chosen, stores, clock=clock, wall=clock, terminate=lambda: ended.append("SIGTERM"))
+    return State(
+        chosen,
+        Stores(chosen.address),
+        clock=clock,
+        wall=clock,
+        terminate=lambda: ended.append("SIGTERM"),
+        gpus=gpus,
+    )
 
 
 def enter(state: State, world_number: int) -> None:
@@ -428,3 +441,48 @@ def test_what_saved_once_when_ordered_does_so_after_a_restart(state: State, tmp_
     assert state.report().saves_on_order
     enter(state, 2)
     assert state.report().saves_on_order
+
+
+FAULT = f"GPU-1: {FAULTY_DEVICE}: Xid 79, it has fallen off the bus"
+PEER = "gloo: Connection closed by peer"
+
+
+@pytest.mark.parametrize(
+    ("fault", "said", "message", "follows"),
+    [
+        ("", PEER, PEER, True),
+        (FAULT, PEER, f"{FAULT}; {PEER}", False),  # its own device is the cause
+        (FAULT, "CUDA error: unknown error", f"{FAULT}; CUDA error: unknown error", False),
+    ],
+)
+def test_a_fault_of_the_gpu_is_the_cause_of_a_failure(
+    state: State, gpus: GpuWatch, fault: str, said: str, message: str, *, follows: bool
+) -> None:
+    enter(state, 1)
+    gpus.fault = fault
+    state.fail(1, said)
+    assert state.report().failed == Failure(1, 1, message, follows)
+
+
+def test_a_process_that_waits_for_a_faulty_gpu_has_failed(
+    state: State, gpus: GpuWatch, clock: Clock, tmp_path: Path
+) -> None:
+    enter(state, 1)
+    for step, fault, failed in ((7, "", False), (8, FAULT, False), (8, FAULT, True)):
+        gpus.fault = fault
+        write_progress(
+            tmp_path / "run", TrainerProgress(world_number=1, step=step, in_process=True)
+        )
+        state.look()
+        clock.now += STANDS_SECONDS + 1
+        assert (state.report().failed is not None) is failed
+    told = state.report().failed
+    assert told is not None
+    assert told.is_of_device
+    assert told.message.endswith("; its processes make no steps any more")
+
+
+def test_a_low_clock_is_reported(state: State, gpus: GpuWatch) -> None:
+    assert state.report().low_clock is None
+    gpus.low_clock = "GPU-1: it is too hot"
+    assert state.report().low_clock == "GPU-1: it is too hot"

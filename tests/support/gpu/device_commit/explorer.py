@@ -17,7 +17,7 @@ from enum import Enum
 from itertools import chain
 from typing import NamedTuple
 
-from tests.support.device_commit.designs import Design, Kernel, Kind
+from tests.support.gpu.device_commit.designs import Design, Kernel, Kind
 
 SHARE, WHOLE, WRONG = 0, 1, 2
 """The contents of a sum: a part of the shares, those of all, or a share of other weights."""

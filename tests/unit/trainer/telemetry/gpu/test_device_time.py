@@ -3,7 +3,7 @@ from dataclasses import dataclass, field
 import pytest
 import torch
 
-from spotrun_trainer.telemetry.device_time import MOST_PENDING, DeviceTime, device_time
+from spotrun_trainer.telemetry.gpu.device_time import MOST_PENDING, DeviceTime, device_time
 
 MILLISECOND = 1_000_000
 

@@ -1,0 +1,73 @@
+"""The agent's watch of its worker's GPUs."""
+
+from pathlib import Path
+
+import pytest
+
+from spotrun_trainer.telemetry.gpu.gpu_watch import NO_GPUS, SLOW_LOOKS, GpuWatch
+from spotrun_trainer.telemetry.gpu.nvml import open_nvml
+from tests.support.gpu.nvml_library import FakeGpu, describe, report_xid
+
+HOT = FakeGpu(mhz=1005, causes=0x20)
+
+
+@pytest.fixture
+def watch(library: str, gpus: Path) -> GpuWatch:
+    describe(gpus, [FakeGpu(errors=5), FakeGpu("GPU-2", "166")])
+    return GpuWatch(open_nvml(library))
+
+
+def test_the_first_fault_stays(watch: GpuWatch, gpus: Path) -> None:
+    for gpu, xid in ((0, 31), (1, 79), (0, 48)):
+        report_xid(gpus, xid, gpu)
+        watch.look(60)
+        assert ("Xid 79" in watch.fault) is (xid != 31)
+    assert watch.fault.startswith("GPU-2 (serial number 166): ")
+
+
+def test_errors_from_before_are_no_fault_but_new_ones_are(watch: GpuWatch, gpus: Path) -> None:
+    watch.look(0)
+    assert watch.fault == ""
+    describe(gpus, [FakeGpu(errors=7), FakeGpu("GPU-2", "166")])
+    watch.look(0)
+    assert "2 new errors" in watch.fault
+
+
+def test_a_gpu_that_stops_to_answer_is_a_fault(watch: GpuWatch, gpus: Path) -> None:
+    describe(gpus, [FakeGpu(errors=5), FakeGpu("GPU-2", "166", lost=1)])
+    watch.look(0)
+    assert watch.fault == "GPU-2 (serial number 166): this device is faulty: the driver has lost it"
+
+
+def test_a_low_clock_is_told_while_it_lasts(watch: GpuWatch, gpus: Path) -> None:
+    told = "GPU-1 (serial number 1650923000123): it is too hot"
+    describe(gpus, [HOT])
+    looks = [_look(watch) for _ in range(SLOW_LOOKS + 1)]
+    assert looks == [*[""] * (SLOW_LOOKS - 1), told, told]
+    describe(gpus, [FakeGpu()])
+    assert _look(watch) == ""
+
+
+def test_short_or_changing_causes_are_not_told(watch: GpuWatch, gpus: Path) -> None:
+    for causes in (0x20, 0x20, 0x04, 0x04, 0x20, 0x20, 0, 0x20):
+        describe(gpus, [FakeGpu(mhz=1005, causes=causes)])
+        assert _look(watch) == ""
+
+
+def test_the_thread_finds_an_xid_at_once(watch: GpuWatch, gpus: Path) -> None:
+    watch.begin()
+    report_xid(gpus, 79)
+    while not watch.fault:  # the test's time limit ends it
+        pass
+    assert "Xid 79" in watch.fault
+
+
+def test_without_gpus_nothing_is_known() -> None:
+    assert NO_GPUS.begin() is NO_GPUS
+    NO_GPUS.look(60)
+    assert (NO_GPUS.fault, NO_GPUS.low_clock) == ("", "")
+
+
+def _look(watch: GpuWatch) -> str:
+    watch.look(0)
+    return watch.low_clock

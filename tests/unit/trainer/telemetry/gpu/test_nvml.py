@@ -1,0 +1,95 @@
+"""The C interface of NVML, against a library of the same interface, and against NVIDIA's module."""
+
+import ctypes
+from pathlib import Path
+
+import pynvml
+import pytest
+
+from spotrun_trainer.telemetry.gpu import nvml
+from spotrun_trainer.telemetry.gpu.nvml import Clock, Event, open_nvml
+from tests.support.gpu.nvml_library import FakeGpu, describe, report_xid
+
+
+def test_gpus_tell_what_they_are_and_how_they_run(library: str, gpus: Path) -> None:
+    describe(gpus, [FakeGpu(causes=0x20, errors=7), FakeGpu("GPU-2", serial="", mhz=1005)])
+    found = open_nvml(library)
+    assert found is not None
+    first, second = found.gpus
+    assert (first.name, second.name) == ("GPU-1 (serial number 1650923000123)", "GPU-2")
+    assert first.clock() == Clock(1980, 1980, 0x20, celsius=50, watts=300, most_watts=700)
+    assert (first.uncorrected_errors(), second.clock().mhz) == (7, 1005)
+
+
+def test_a_lost_gpu_tells_nothing(library: str, gpus: Path) -> None:
+    describe(gpus, [FakeGpu()])
+    found = open_nvml(library)
+    assert found is not None
+    assert not found.gpus[0].is_lost
+    describe(gpus, [FakeGpu(lost=1)])
+    assert found.gpus[0].clock() == Clock(None, None, 0, None, None, None)
+    assert found.gpus[0].is_lost
+
+
+def test_an_xid_comes_with_its_gpu(library: str, gpus: Path) -> None:
+    describe(gpus, [FakeGpu(), FakeGpu("GPU-2")])
+    found = open_nvml(library)
+    assert found is not None
+    report_xid(gpus, 79, gpu=1)
+    assert found.wait_for_xid(60) == (found.gpus[1], 79)
+    assert found.wait_for_xid(0) is None
+
+
+@pytest.mark.parametrize("name", ["libnvidia-none.so.1", nvml.LIBRARY])
+def test_without_a_driver_there_is_nothing(name: str) -> None:
+    assert open_nvml(name) is None
+
+
+def test_a_driver_without_gpus_is_nothing(library: str, gpus: Path) -> None:
+    gpus.touch()
+    assert open_nvml(library) is None
+
+
+def test_types_and_numbers_are_those_of_nvidia() -> None:
+    theirs = pynvml.c_nvmlEventData_t
+    assert ctypes.sizeof(Event) == ctypes.sizeof(theirs)
+    names = dict(
+        zip((name for name, _ in Event._fields_), (one[0] for one in theirs._fields_), strict=True)
+    )
+    for ours, their_name in names.items():
+        assert getattr(Event, ours).offset == getattr(theirs, their_name).offset
+        assert getattr(Event, ours).size == getattr(theirs, their_name).size
+    assert nvml.SUCCESS == pynvml.NVML_SUCCESS
+    assert nvml.TIMEOUT == pynvml.NVML_ERROR_TIMEOUT
+    assert nvml.GPU_IS_LOST == pynvml.NVML_ERROR_GPU_IS_LOST
+    assert pynvml.nvmlEventTypeXidCriticalError == nvml.XID_EVENTS
+    assert nvml.SM_CLOCK == pynvml.NVML_CLOCK_SM
+    assert nvml.UNCORRECTED == pynvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED
+    assert nvml.SINCE_DRIVER_LOADED == pynvml.NVML_VOLATILE_ECC
+    assert nvml.GPU_TEMPERATURE == pynvml.NVML_TEMPERATURE_GPU
+    assert nvml._TEXT >= pynvml.NVML_DEVICE_UUID_BUFFER_SIZE
+
+
+def test_nvidias_module_reads_the_same_from_the_library(
+    library: str, gpus: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So the stand-in has NVML's interface, not only that of our own calls."""
+    describe(gpus, [FakeGpu(causes=0x40, errors=3, celsius=91)])
+    monkeypatch.setattr(pynvml, "nvmlLib", ctypes.CDLL(library))
+    monkeypatch.setattr(pynvml, "_nvmlGetFunctionPointer_cache", {})
+    pynvml.nvmlInit()
+    gpu = pynvml.nvmlDeviceGetHandleByIndex(0)
+    assert pynvml.nvmlDeviceGetUUID(gpu) == "GPU-1"
+    assert pynvml.nvmlDeviceGetClockInfo(gpu, pynvml.NVML_CLOCK_SM) == 1980
+    assert pynvml.nvmlDeviceGetMaxClockInfo(gpu, pynvml.NVML_CLOCK_SM) == 1980
+    assert pynvml.nvmlDeviceGetCurrentClocksThrottleReasons(gpu) == 0x40
+    assert pynvml.nvmlDeviceGetTemperature(gpu, pynvml.NVML_TEMPERATURE_GPU) == 91
+    assert pynvml.nvmlDeviceGetPowerUsage(gpu) == 300_000
+    assert pynvml.nvmlDeviceGetEnforcedPowerLimit(gpu) == 700_000
+    kinds = pynvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED, pynvml.NVML_VOLATILE_ECC
+    assert pynvml.nvmlDeviceGetTotalEccErrors(gpu, *kinds) == 3
+    events = pynvml.nvmlEventSetCreate()
+    pynvml.nvmlDeviceRegisterEvents(gpu, pynvml.nvmlEventTypeXidCriticalError, events)
+    report_xid(gpus, 48)
+    told = pynvml.nvmlEventSetWait_v2(events, 60_000)
+    assert (told.eventType, told.eventData) == (pynvml.nvmlEventTypeXidCriticalError, 48)

@@ -1,0 +1,90 @@
+"""A thread of the agent that watches its worker's GPUs for faults, and for clocks that are low."""
+
+import logging
+import threading
+
+from spotrun_trainer.telemetry.gpu.health import (
+    cause_of_low_clock,
+    described,
+    fault,
+    lost,
+    memory_fault,
+)
+from spotrun_trainer.telemetry.gpu.nvml import Gpu, Nvml, open_nvml
+
+LOOK_SECONDS = 5.0
+SLOW_LOOKS = 3
+"""The looks in a row at which a clock must be low for the same cause."""
+
+log = logging.getLogger(__name__)
+
+
+class GpuWatch:
+    """The health of a worker's GPUs, as their driver reports it.
+
+    Calls of a driver may take long when a GPU is broken, so the agent's other threads read results.
+    """
+
+    def __init__(self, nvml: Nvml | None) -> None:
+        self.fault = ""  # the first one that was found; it stays
+        self.low_clock = ""
+        self._nvml = nvml
+        self._low = dict[str, tuple[str, int]]()  # of a GPU: the cause, and the looks in a row
+        gpus = nvml.gpus if nvml is not None else []
+        self._errors = {gpu.uuid: gpu.uncorrected_errors() for gpu in gpus}
+
+    def begin(self) -> "GpuWatch":
+        """Watch from now on, where there are GPUs."""
+        if self._nvml is not None:
+            threading.Thread(target=self._watch, name="gpus", daemon=True).start()
+        return self
+
+    def look(self, wait_seconds: float) -> None:
+        """Wait for a fault; if none comes, check the memory and the clock of each GPU."""
+        if self._nvml is None:
+            return
+        found = self._nvml.wait_for_xid(wait_seconds)
+        if found is not None:
+            gpu, xid = found
+            log.warning("the driver reported Xid %d for %s", xid, gpu.name)
+            self._note(fault(gpu, xid))
+            return
+        for gpu in self._nvml.gpus:
+            self._check_memory(gpu)
+        causes = [(gpu, self._cause(gpu)) for gpu in self._nvml.gpus]
+        self.low_clock = next((f"{gpu.name}: {cause}" for gpu, cause in causes if cause), "")
+
+    def _watch(self) -> None:
+        while True:
+            self.look(LOOK_SECONDS)
+
+    def _note(self, words: str) -> None:
+        if words and not self.fault:
+            log.error("%s", words)
+            self.fault = words
+
+    def _check_memory(self, gpu: Gpu) -> None:
+        before, now = self._errors[gpu.uuid], gpu.uncorrected_errors()
+        if before is not None and now is not None and now > before:
+            self._note(memory_fault(gpu, now - before))
+        if gpu.is_lost:
+            self._note(lost(gpu))
+
+    def _cause(self, gpu: Gpu) -> str:
+        """Return why its clock has been low at the last looks; empty if it was not."""
+        clock = gpu.clock()
+        cause = cause_of_low_clock(clock)
+        before, looks = self._low.get(gpu.uuid, ("", 0))
+        looks = looks + 1 if cause == before else 1
+        self._low[gpu.uuid] = cause, looks
+        if cause and looks == SLOW_LOOKS:
+            log.warning("%s has a low clock, because %s: %s", gpu.name, cause, described(clock))
+        return cause if looks >= SLOW_LOOKS else ""
+
+
+NO_GPUS = GpuWatch(None)
+
+
+def watch_gpus() -> GpuWatch:
+    """Watch the GPUs of this worker, if it has any."""
+    return GpuWatch(open_nvml()).begin()
