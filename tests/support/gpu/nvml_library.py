@@ -10,7 +10,7 @@ _SOURCE = Path(__file__).with_name("nvml_library.c")
 
 @dataclass(frozen=True)
 class FakeGpu:
-    """What NVML tells of a GPU; the fields are in the order of a line of its file."""
+    """A GPU as NVML describes it; the fields are in the order of a line of its file."""
 
     uuid: str = "GPU-1"
     serial: str = "1650923000123"
