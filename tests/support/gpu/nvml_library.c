@@ -1,7 +1,7 @@
 /* A stand-in for libnvidia-ml.so.1: the functions that an agent calls, with NVML's own types.
  *
  * The GPUs are described in the file that NVML_STATE names, a line each:
- *     uuid serial mhz most_mhz causes celsius milliwatts most_milliwatts errors lost
+ *     uuid serial mhz most_mhz causes celsius milliwatts most_milliwatts errors busy lost
  * and the file NVML_STATE.xid holds the index of a GPU and an Xid; it is deleted once told.
  * A serial number of 0 means that the GPU has none. It is read again at each call.
  */
@@ -16,6 +16,7 @@ typedef struct {
     char uuid[96], serial[32];
     unsigned mhz, most_mhz, celsius, milliwatts, most_milliwatts;
     unsigned long long causes, errors;
+    unsigned busy;
     int lost;
 } Gpu;
 
@@ -24,6 +25,10 @@ typedef struct {
     unsigned long long kind, data;
     unsigned instance, compute_instance;
 } Event;
+
+typedef struct {
+    unsigned gpu, memory; /* shares of time, in percent */
+} Busy;
 
 static char handles[MOST]; /* the address of one is the handle of a GPU */
 static int registered[MOST];
@@ -35,9 +40,9 @@ static int read_gpus(Gpu *gpus) {
     if (!file) return 0;
     while (count < MOST) {
         Gpu *one = &gpus[count];
-        if (fscanf(file, "%95s %31s %u %u %llu %u %u %u %llu %d", one->uuid, one->serial, &one->mhz,
+        if (fscanf(file, "%95s %31s %u %u %llu %u %u %u %llu %u %d", one->uuid, one->serial, &one->mhz,
                    &one->most_mhz, &one->causes, &one->celsius, &one->milliwatts,
-                   &one->most_milliwatts, &one->errors, &one->lost) != 10) break;
+                   &one->most_milliwatts, &one->errors, &one->busy, &one->lost) != 11) break;
         count++;
     }
     fclose(file);
@@ -83,6 +88,13 @@ int nvmlDeviceGetCount_v2(unsigned *count) {
 int nvmlDeviceGetHandleByIndex_v2(unsigned index, void **device) {
     *device = &handles[index];
     return SUCCESS;
+}
+
+int nvmlDeviceGetUtilizationRates(void *device, Busy *busy) {
+    Gpu gpu;
+    int code = find(device, &gpu);
+    if (code == SUCCESS) *busy = (Busy){gpu.busy, 0};
+    return code;
 }
 
 int nvmlDeviceGetUUID(void *device, char *text, unsigned length) {

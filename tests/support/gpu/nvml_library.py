@@ -21,6 +21,7 @@ class FakeGpu:
     milliwatts: int = 300_000
     most_milliwatts: int = 700_000
     errors: int = 0
+    busy: int = 90
     lost: int = 0
 
 

@@ -10,7 +10,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import fields, replace
 
 from spotrun.wire import (
     MESSAGE_CHARACTERS,
@@ -302,6 +302,7 @@ class State:
         # The report of a process that has ended says nothing about the next one.
         is_up = not self._is_waiting and self._failed is None
         can_enter = is_up and not next_action.clings(self._answer, trained)
+        reports_steps = bool(trained.world_number)
         progress = Progress(**{name: getattr(trained, name) for name in _PROGRESS_FIELDS})
         return Report(
             ready=self._is_waiting or (trained.ready and can_enter),
@@ -309,8 +310,10 @@ class State:
             failed=self._failed,
             suspects=self._suspects,
             store_port=self._stores.spare_port,
-            utilization=trained.utilization,
-            progress=progress if trained.world_number else None,
+            utilization=trained.utilization
+            if reports_steps
+            else replace(trained.utilization, gpu=self._gpus.busy),
+            progress=progress if reports_steps else None,
             committed=Checkpoint(saved, step_of(saved), trained.checkpoint_orders)
             if saved
             else None,

@@ -20,6 +20,7 @@ from spotrun.state.job_state import JobState
 from spotrun.state.snapshot import Agent, JobSnapshot, Worker
 from spotrun.state.view import FINISHED, View, holds_back
 from spotrun.state.world_members import has_arrived, training, world_members, world_number
+from spotrun.wire import Utilization
 
 IDLE_SECONDS = float(IdleDuration.least_seconds)
 IDLE_SHARE = 0.05
@@ -126,14 +127,11 @@ def _arrived_members(view: View, status: JobState) -> list[Worker]:
 
 def _used(job: JobSnapshot, worker: Worker) -> float | None:
     """Return what a worker uses; None if unknown: the use of a whole machine does not show it."""
-    if worker.used is not None:
-        resource = TargetResource.GPU if job.requests.devices else TargetResource.CPU
-        return used_by_pod(resource, worker.used)
-    if worker.agent is None:
-        return None
-    reported = worker.agent.report.utilization
+    reported = worker.agent.report.utilization if worker.agent is not None else Utilization()
     if job.requests.devices:
         return used_share(TargetResource.GPU, job, worker, reported)
+    if worker.used is not None:
+        return used_by_pod(TargetResource.CPU, worker.used)
     if not worker.pod.requests.cpu:
         return None
     return used_share(TargetResource.CPU, job, worker, reported)

@@ -70,6 +70,14 @@ def test_of_workers_with_gpus_these_count() -> None:
     assert idleness(job)[1] is None
 
 
+def test_the_cpu_of_a_pod_says_nothing_of_its_gpus() -> None:
+    job = a_training(BUSY, BUSY).with_facts(requests=Resources(gpus=1))
+    for gpu, is_idle in ((0.01, True), (0.5, False), (None, False)):
+        told = a_training(*[Utilization(gpu=gpu)] * 2).workers
+        workers = {n: replace(w, used=Utilization(cpu=0.0)) for n, w in told.items()}
+        assert (idleness(replace(job, workers=workers))[1] is not None) is is_idle
+
+
 def test_a_share_of_a_whole_machine_says_nothing_of_a_worker_that_requests_none_of_it() -> None:
     assert idleness(a_training(IDLE, IDLE, requests=Resources()))[1] is None
 

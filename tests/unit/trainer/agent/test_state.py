@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from spotrun.wire import FAULTY_DEVICE, Answer, Failure, How, LastWords, Progress
+from spotrun.wire import FAULTY_DEVICE, Answer, Failure, How, LastWords, Progress, Utilization
 from spotrun_trainer.agent.next_action import HANGS_SECONDS, must_stop, next_world
 from spotrun_trainer.agent.state import (
     ARRIVED_SECONDS,
@@ -486,3 +486,14 @@ def test_a_low_clock_is_reported(state: State, gpus: GpuWatch) -> None:
     assert state.report().low_clock is None
     gpus.low_clock = "GPU-1: it is too hot"
     assert state.report().low_clock == "GPU-1: it is too hot"
+
+
+def test_the_use_of_gpus_is_reported_where_a_script_reports_no_steps(
+    state: State, gpus: GpuWatch, tmp_path: Path
+) -> None:
+    enter(state, 1)
+    gpus.busy = 0.02
+    assert state.report().utilization == Utilization(gpu=0.02)
+    told = TrainerProgress(world_number=1, step=1, utilization=Utilization(cpu=0.5))
+    write_progress(tmp_path / "run", told)
+    assert state.report().utilization == Utilization(cpu=0.5)

@@ -2,6 +2,8 @@
 
 import logging
 import threading
+from collections import deque
+from collections.abc import Sequence
 
 from spotrun_trainer.telemetry.gpu.health import (
     cause_of_low_clock,
@@ -15,6 +17,7 @@ from spotrun_trainer.telemetry.gpu.nvml import Gpu, Nvml, open_nvml
 LOOK_SECONDS = 5.0
 SLOW_LOOKS = 3
 """The looks in a row at which a clock must be low for the same cause."""
+BUSY_LOOKS = 12
 
 log = logging.getLogger(__name__)
 
@@ -28,8 +31,10 @@ class GpuWatch:
     def __init__(self, nvml: Nvml | None) -> None:
         self.fault = ""  # the first one that was found; it stays
         self.low_clock = ""
+        self.busy: float | None = None  # of the busiest GPU, at its busiest look of the last minute
         self._nvml = nvml
         self._low = dict[str, tuple[str, int]]()  # of a GPU: the cause, and the looks in a row
+        self._busy = deque[float](maxlen=BUSY_LOOKS)
         gpus = nvml.gpus if nvml is not None else []
         self._errors = {gpu.uuid: gpu.uncorrected_errors() for gpu in gpus}
 
@@ -51,6 +56,7 @@ class GpuWatch:
             return
         for gpu in self._nvml.gpus:
             self._check_memory(gpu)
+        self._look_at_use(self._nvml.gpus)
         causes = [(gpu, self._cause(gpu)) for gpu in self._nvml.gpus]
         self.low_clock = next((f"{gpu.name}: {cause}" for gpu, cause in causes if cause), "")
 
@@ -62,6 +68,12 @@ class GpuWatch:
         if words and not self.fault:
             log.error("%s", words)
             self.fault = words
+
+    def _look_at_use(self, gpus: Sequence[Gpu]) -> None:
+        known = [busy for gpu in gpus if (busy := gpu.busy()) is not None]
+        if known:
+            self._busy.append(max(known))
+        self.busy = max(self._busy) if len(self._busy) == BUSY_LOOKS else None
 
     def _check_memory(self, gpu: Gpu) -> None:
         before, now = self._errors[gpu.uuid], gpu.uncorrected_errors()

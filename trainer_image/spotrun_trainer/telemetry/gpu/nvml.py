@@ -32,6 +32,12 @@ class Event(ctypes.Structure):
     )
 
 
+class Busy(ctypes.Structure):
+    """Shares of a short time, in percent: `nvmlUtilization_t`."""
+
+    _fields_ = (("gpu", c_uint), ("memory", c_uint))
+
+
 @dataclass(frozen=True)
 class Clock:
     """The clock of a GPU's multiprocessors now, and what may explain it; None: not known."""
@@ -76,6 +82,15 @@ class Gpu:
         """Return the errors of its memory that could not be corrected since the driver started."""
         kinds = c_int(UNCORRECTED), c_int(SINCE_DRIVER_LOADED)
         return self._number("nvmlDeviceGetTotalEccErrors", *kinds, kind=c_ulonglong)
+
+    def busy(self) -> float | None:
+        """Return for which share of the last moment some kernel was on the GPU, from 0 to 1.
+
+        A kernel that waits for the network counts as well.
+        """
+        found = Busy()
+        is_known = self._asked("nvmlDeviceGetUtilizationRates", byref(found))
+        return float(found.gpu / 100) if is_known else None
 
     def _number(self, function: str, *given: Any, kind: Any = c_uint) -> int | None:  # noqa: ANN401
         found = kind()

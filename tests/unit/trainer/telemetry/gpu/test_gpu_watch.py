@@ -54,6 +54,13 @@ def test_short_or_changing_causes_are_not_told(watch: GpuWatch, gpus: Path) -> N
         assert _look(watch) == ""
 
 
+def test_the_busiest_look_of_the_last_minute_counts(watch: GpuWatch, gpus: Path) -> None:
+    for first, second, told in ((0, 40, None), *((0, 3, None),) * 10, (0, 3, 0.4), (0, 3, 0.03)):
+        describe(gpus, [FakeGpu(errors=5, busy=first), FakeGpu("GPU-2", "166", busy=second)])
+        watch.look(0)
+        assert watch.busy == told
+
+
 def test_the_thread_finds_an_xid_at_once(watch: GpuWatch, gpus: Path) -> None:
     watch.begin()
     report_xid(gpus, 79)

@@ -7,17 +7,18 @@ import pynvml
 import pytest
 
 from spotrun_trainer.telemetry.gpu import nvml
-from spotrun_trainer.telemetry.gpu.nvml import Clock, Event, open_nvml
+from spotrun_trainer.telemetry.gpu.nvml import Busy, Clock, Event, open_nvml
 from tests.support.gpu.nvml_library import FakeGpu, describe, report_xid
 
 
 def test_gpus_tell_what_they_are_and_how_they_run(library: str, gpus: Path) -> None:
-    describe(gpus, [FakeGpu(causes=0x20, errors=7), FakeGpu("GPU-2", serial="", mhz=1005)])
+    describe(gpus, [FakeGpu(causes=0x20, errors=7), FakeGpu("GPU-2", serial="", mhz=1005, busy=20)])
     found = open_nvml(library)
     assert found is not None
     first, second = found.gpus
     assert (first.name, second.name) == ("GPU-1 (serial number 1650923000123)", "GPU-2")
     assert first.clock() == Clock(1980, 1980, 0x20, celsius=50, watts=300, most_watts=700)
+    assert (first.busy(), second.busy()) == (0.9, 0.2)
     assert (first.uncorrected_errors(), second.clock().mhz) == (7, 1005)
 
 
@@ -56,6 +57,8 @@ def test_types_and_numbers_are_those_of_nvidia() -> None:
     names = dict(
         zip((name for name, _ in Event._fields_), (one[0] for one in theirs._fields_), strict=True)
     )
+    assert ctypes.sizeof(Busy) == ctypes.sizeof(pynvml.c_nvmlUtilization_t)
+    assert Busy.gpu.offset == pynvml.c_nvmlUtilization_t.gpu.offset
     for ours, their_name in names.items():
         assert getattr(Event, ours).offset == getattr(theirs, their_name).offset
         assert getattr(Event, ours).size == getattr(theirs, their_name).size
@@ -86,6 +89,7 @@ def test_nvidias_module_reads_the_same_from_the_library(
     assert pynvml.nvmlDeviceGetTemperature(gpu, pynvml.NVML_TEMPERATURE_GPU) == 91
     assert pynvml.nvmlDeviceGetPowerUsage(gpu) == 300_000
     assert pynvml.nvmlDeviceGetEnforcedPowerLimit(gpu) == 700_000
+    assert pynvml.nvmlDeviceGetUtilizationRates(gpu).gpu == 90
     kinds = pynvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED, pynvml.NVML_VOLATILE_ECC
     assert pynvml.nvmlDeviceGetTotalEccErrors(gpu, *kinds) == 3
     events = pynvml.nvmlEventSetCreate()
