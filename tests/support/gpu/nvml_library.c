@@ -1,9 +1,10 @@
 /* A stand-in for libnvidia-ml.so.1: the functions that an agent calls, with NVML's own types.
  *
  * The GPUs are described in the file that NVML_STATE names, a line each:
- *     uuid serial mhz most_mhz causes celsius milliwatts most_milliwatts errors busy lost
- * and the file NVML_STATE.xid holds the index of a GPU and an Xid; it is deleted once told.
- * A serial number of 0 means that the GPU has none. It is read again at each call.
+ *     uuid serial mhz most_mhz causes celsius milliwatts most_milliwatts errors busy lost rows
+ * It is read again at each call. A serial number of 0 means that the GPU has none; rows is 1 if a
+ * row of its memory waits for a reset to be replaced, 2 if none can replace it. The file
+ * NVML_STATE.xid holds the index of a GPU and an Xid, and is deleted once told.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +18,7 @@ typedef struct {
     unsigned mhz, most_mhz, celsius, milliwatts, most_milliwatts;
     unsigned long long causes, errors;
     unsigned busy;
-    int lost;
+    int lost, rows;
 } Gpu;
 
 typedef struct {
@@ -32,17 +33,17 @@ typedef struct {
 
 static char handles[MOST]; /* the address of one is the handle of a GPU */
 static int registered[MOST];
+static char state[4000]; /* the file, as NVML_STATE named it when the library was opened */
 
 static int read_gpus(Gpu *gpus) {
-    const char *path = getenv("NVML_STATE");
-    FILE *file = path ? fopen(path, "r") : NULL;
+    FILE *file = fopen(state, "r");
     int count = 0;
     if (!file) return 0;
     while (count < MOST) {
         Gpu *one = &gpus[count];
-        if (fscanf(file, "%95s %31s %u %u %llu %u %u %u %llu %u %d", one->uuid, one->serial, &one->mhz,
+        if (fscanf(file, "%95s %31s %u %u %llu %u %u %u %llu %u %d %d", one->uuid, one->serial, &one->mhz,
                    &one->most_mhz, &one->causes, &one->celsius, &one->milliwatts,
-                   &one->most_milliwatts, &one->errors, &one->busy, &one->lost) != 11) break;
+                   &one->most_milliwatts, &one->errors, &one->busy, &one->lost, &one->rows) != 12) break;
         count++;
     }
     fclose(file);
@@ -75,9 +76,13 @@ NUMBER(nvmlDeviceGetMaxClockInfo, unsigned, most_mhz, int kind)
 NUMBER(nvmlDeviceGetTemperature, unsigned, celsius, int sensor)
 NUMBER(nvmlDeviceGetTotalEccErrors, unsigned long long, errors, int kind, int counter)
 
-int nvmlInit_v2(void) { return SUCCESS; }
+int nvmlInit_v2(void) {
+    const char *path = getenv("NVML_STATE");
+    snprintf(state, sizeof state, "%s", path ? path : "");
+    return SUCCESS;
+}
 
-int nvmlInitWithFlags(unsigned flags) { return flags ? INVALID : SUCCESS; }
+int nvmlInitWithFlags(unsigned flags) { return flags ? INVALID : nvmlInit_v2(); }
 
 int nvmlDeviceGetCount_v2(unsigned *count) {
     Gpu gpus[MOST];
@@ -95,6 +100,18 @@ int nvmlDeviceGetUtilizationRates(void *device, Busy *busy) {
     int code = find(device, &gpu);
     if (code == SUCCESS) *busy = (Busy){gpu.busy, 0};
     return code;
+}
+
+int nvmlDeviceGetRemappedRows(void *device, unsigned *corrected, unsigned *uncorrected,
+                              unsigned *is_pending, unsigned *has_failed) {
+    Gpu gpu;
+    int code = find(device, &gpu);
+    if (code != SUCCESS) return code;
+    *corrected = 0;
+    *uncorrected = gpu.rows != 0;
+    *is_pending = gpu.rows == 1;
+    *has_failed = gpu.rows == 2;
+    return SUCCESS;
 }
 
 int nvmlDeviceGetUUID(void *device, char *text, unsigned length) {
@@ -125,9 +142,8 @@ int nvmlDeviceRegisterEvents(void *device, unsigned long long kinds, void *set) 
 }
 
 int nvmlEventSetWait_v2(void *set, Event *event, unsigned milliseconds) {
-    const char *state = getenv("NVML_STATE");
     char path[4096];
-    if (set != registered || !state) return INVALID;
+    if (set != registered) return INVALID;
     snprintf(path, sizeof path, "%s.xid", state);
     for (unsigned waited = 0;; waited += 10) {
         FILE *file = fopen(path, "r");

@@ -23,6 +23,7 @@ class FakeGpu:
     errors: int = 0
     busy: int = 90
     lost: int = 0
+    rows: int = 0
 
 
 def compile_nvml(folder: Path) -> Path:

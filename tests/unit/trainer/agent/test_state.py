@@ -459,7 +459,7 @@ def test_a_fault_of_the_gpu_is_the_cause_of_a_failure(
     state: State, gpus: GpuWatch, fault: str, said: str, message: str, *, follows: bool
 ) -> None:
     enter(state, 1)
-    gpus.fault = fault
+    gpus._note(fault)
     state.fail(1, said)
     assert state.report().failed == Failure(1, 1, message, follows)
 
@@ -469,7 +469,7 @@ def test_a_process_that_waits_for_a_faulty_gpu_has_failed(
 ) -> None:
     enter(state, 1)
     for step, fault, failed in ((7, "", False), (8, FAULT, False), (8, FAULT, True)):
-        gpus.fault = fault
+        gpus._note(fault)
         write_progress(
             tmp_path / "run", TrainerProgress(world_number=1, step=step, in_process=True)
         )

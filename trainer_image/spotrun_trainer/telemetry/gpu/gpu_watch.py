@@ -2,10 +2,12 @@
 
 import logging
 import threading
+import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from spotrun_trainer.telemetry.gpu.health import (
+    bad_memory,
     cause_of_low_clock,
     described,
     fault,
@@ -18,6 +20,8 @@ LOOK_SECONDS = 5.0
 SLOW_LOOKS = 3
 """The looks in a row at which a clock must be low for the same cause."""
 BUSY_LOOKS = 12
+FAULT_SECONDS = 600.0
+"""A failure later than this has another cause: processes went on after the fault."""
 
 log = logging.getLogger(__name__)
 
@@ -28,11 +32,12 @@ class GpuWatch:
     Calls of a driver may take long when a GPU is broken, so the agent's other threads read results.
     """
 
-    def __init__(self, nvml: Nvml | None) -> None:
-        self.fault = ""  # the first one that was found; it stays
+    def __init__(self, nvml: Nvml | None, *, clock: Callable[[], float] = time.monotonic) -> None:
         self.low_clock = ""
         self.busy: float | None = None  # of the busiest GPU, at its busiest look of the last minute
         self._nvml = nvml
+        self._clock = clock
+        self._fault: tuple[str, float] | None = None  # the first one, and when it was found
         self._low = dict[str, tuple[str, int]]()  # of a GPU: the cause, and the looks in a row
         self._busy = deque[float](maxlen=BUSY_LOOKS)
         gpus = nvml.gpus if nvml is not None else []
@@ -41,8 +46,16 @@ class GpuWatch:
     def begin(self) -> "GpuWatch":
         """Watch from now on, where there are GPUs."""
         if self._nvml is not None:
+            for gpu in self._nvml.gpus:
+                self._check_rows(gpu)
             threading.Thread(target=self._watch, name="gpus", daemon=True).start()
         return self
+
+    @property
+    def fault(self) -> str:
+        """The fault of a GPU that may explain a failure now; empty without one."""
+        words, at = self._fault or ("", 0.0)
+        return words if self._clock() - at <= FAULT_SECONDS else ""
 
     def look(self, wait_seconds: float) -> None:
         """Wait for a fault; if none comes, check the memory and the clock of each GPU."""
@@ -67,13 +80,20 @@ class GpuWatch:
     def _note(self, words: str) -> None:
         if words and not self.fault:
             log.error("%s", words)
-            self.fault = words
+            self._fault = words, self._clock()
 
     def _look_at_use(self, gpus: Sequence[Gpu]) -> None:
         known = [busy for gpu in gpus if (busy := gpu.busy()) is not None]
         if known:
             self._busy.append(max(known))
         self.busy = max(self._busy) if len(self._busy) == BUSY_LOOKS else None
+
+    def _check_rows(self, gpu: Gpu) -> None:
+        waits, is_bad = gpu.bad_rows()
+        if waits:
+            log.warning("%s: a bad part of its memory is replaced at the next reset", gpu.name)
+        if is_bad:
+            self._note(bad_memory(gpu))
 
     def _check_memory(self, gpu: Gpu) -> None:
         before, now = self._errors[gpu.uuid], gpu.uncorrected_errors()

@@ -47,6 +47,11 @@ def memory_fault(gpu: Gpu, errors: int) -> str:
     )
 
 
+def bad_memory(gpu: Gpu) -> str:
+    """Return the words for memory with a bad row that cannot be replaced."""
+    return f"{gpu.name}: {FAULTY_DEVICE}: {FAULTS[64]}"
+
+
 def lost(gpu: Gpu) -> str:
     """Return the words for a GPU that has stopped to answer."""
     return f"{gpu.name}: {FAULTY_DEVICE}: the driver has lost it"

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from spotrun_trainer.telemetry.gpu.gpu_watch import NO_GPUS, SLOW_LOOKS, GpuWatch
+from spotrun_trainer.telemetry.gpu.gpu_watch import FAULT_SECONDS, NO_GPUS, SLOW_LOOKS, GpuWatch
 from spotrun_trainer.telemetry.gpu.nvml import open_nvml
 from tests.support.gpu.nvml_library import FakeGpu, describe, report_xid
 
@@ -23,6 +23,17 @@ def test_the_first_fault_stays(watch: GpuWatch, gpus: Path) -> None:
         watch.look(60)
         assert ("Xid 79" in watch.fault) is (xid != 31)
     assert watch.fault.startswith("GPU-2 (serial number 166): ")
+
+
+def test_a_fault_explains_no_failure_long_after_it(watch: GpuWatch, gpus: Path) -> None:
+    now = 1000.0
+    watch._clock = lambda: now
+    for seconds, xid, told in ((0.0, 79, "Xid 79"), (FAULT_SECONDS + 1, 31, ""), (0, 48, "Xid 48")):
+        now += seconds
+        report_xid(gpus, xid)
+        watch.look(60)
+        assert told in watch.fault
+        assert bool(watch.fault) is bool(told)
 
 
 def test_errors_from_before_are_no_fault_but_new_ones_are(watch: GpuWatch, gpus: Path) -> None:
@@ -67,6 +78,16 @@ def test_the_thread_finds_an_xid_at_once(watch: GpuWatch, gpus: Path) -> None:
     while not watch.fault:  # the test's time limit ends it
         pass
     assert "Xid 79" in watch.fault
+
+
+@pytest.mark.parametrize(("rows", "is_fault"), [(0, False), (1, False), (2, True)])
+def test_memory_that_cannot_be_repaired_is_a_fault_from_the_start(
+    library: str, gpus: Path, rows: int, *, is_fault: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    describe(gpus, [FakeGpu(rows=rows)])
+    watch = GpuWatch(open_nvml(library)).begin()
+    assert ("a bad part of its memory cannot be replaced" in watch.fault) is is_fault
+    assert ("at the next reset" in caplog.text) is (rows == 1)
 
 
 def test_without_gpus_nothing_is_known() -> None:

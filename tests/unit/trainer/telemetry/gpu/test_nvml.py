@@ -12,12 +12,16 @@ from tests.support.gpu.nvml_library import FakeGpu, describe, report_xid
 
 
 def test_gpus_tell_what_they_are_and_how_they_run(library: str, gpus: Path) -> None:
-    describe(gpus, [FakeGpu(causes=0x20, errors=7), FakeGpu("GPU-2", serial="", mhz=1005, busy=20)])
+    describe(
+        gpus,
+        [FakeGpu(causes=0x20, errors=7), FakeGpu("GPU-2", serial="", mhz=1005, busy=20, rows=2)],
+    )
     found = open_nvml(library)
     assert found is not None
     first, second = found.gpus
     assert (first.name, second.name) == ("GPU-1 (serial number 1650923000123)", "GPU-2")
     assert first.clock() == Clock(1980, 1980, 0x20, celsius=50, watts=300, most_watts=700)
+    assert (first.bad_rows(), second.bad_rows()) == ((False, False), (False, True))
     assert (first.busy(), second.busy()) == (0.9, 0.2)
     assert (first.uncorrected_errors(), second.clock().mhz) == (7, 1005)
 
@@ -77,7 +81,7 @@ def test_nvidias_module_reads_the_same_from_the_library(
     library: str, gpus: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """So the stand-in has NVML's interface, not only that of our own calls."""
-    describe(gpus, [FakeGpu(causes=0x40, errors=3, celsius=91)])
+    describe(gpus, [FakeGpu(causes=0x40, errors=3, celsius=91, rows=1)])
     monkeypatch.setattr(pynvml, "nvmlLib", ctypes.CDLL(library))
     monkeypatch.setattr(pynvml, "_nvmlGetFunctionPointer_cache", {})
     pynvml.nvmlInit()
@@ -89,6 +93,7 @@ def test_nvidias_module_reads_the_same_from_the_library(
     assert pynvml.nvmlDeviceGetTemperature(gpu, pynvml.NVML_TEMPERATURE_GPU) == 91
     assert pynvml.nvmlDeviceGetPowerUsage(gpu) == 300_000
     assert pynvml.nvmlDeviceGetEnforcedPowerLimit(gpu) == 700_000
+    assert pynvml.nvmlDeviceGetRemappedRows(gpu) == (0, 1, 1, 0)
     assert pynvml.nvmlDeviceGetUtilizationRates(gpu).gpu == 90
     kinds = pynvml.NVML_MEMORY_ERROR_TYPE_UNCORRECTED, pynvml.NVML_VOLATILE_ECC
     assert pynvml.nvmlDeviceGetTotalEccErrors(gpu, *kinds) == 3
