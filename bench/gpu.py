@@ -14,6 +14,8 @@ its update. The first save allocates pinned memory.
 `gpu_node_lost_stall_seconds`: two processes on this GPU, one of which is killed during a step, with
 a scripted operator that sees the loss at once (bench/gpu_losses.py).
 
+`gpu_watch_look_ms`: what an agent asks of the driver every five seconds.
+
 Run as `.venv/bin/python bench/gpu.py [--repeats 20] [--loaders 2] [--place DIRECTORY]` on a machine
 with a GPU.
 """
@@ -39,6 +41,8 @@ from devcluster.argument_types import how_many
 from spotrun_trainer import Run
 from spotrun_trainer.checkpoint import Checkpoints
 from spotrun_trainer.state.tracked import Tracked
+from spotrun_trainer.telemetry.gpu.gpu_watch import GpuWatch
+from spotrun_trainer.telemetry.gpu.nvml import open_nvml
 
 WIDTH, LAYERS, HEADS, VOCABULARY, CONTEXT = 1024, 24, 16, 50_304, 512
 MICROBATCHES, MICROBATCH = 4, 16
@@ -210,10 +214,20 @@ def main() -> None:
     if not torch.cuda.is_available():
         parser.error("there is no GPU on this machine")
     say_machine()
+    measure_watch(options.repeats)
     measure_losses(options.losses)
     measure_steps(options.repeats, options.loaders)
     with tempfile.TemporaryDirectory(dir=options.place) as place:
         measure_checkpoint(Path(place), max(3, options.repeats // 5))
+
+
+def measure_watch(repeats: int) -> None:
+    """Measure what an agent's look at its GPUs takes, where there is a driver's library."""
+    nvml = open_nvml()
+    if nvml is not None:
+        watch = GpuWatch(nvml)
+        taken = [milliseconds(lambda: watch.look(0.0)) for _ in range(repeats)]
+        say("gpu_watch_look_ms", taken, "ms", gpus=len(nvml.gpus))
 
 
 def say_machine() -> None:

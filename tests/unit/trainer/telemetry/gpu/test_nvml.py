@@ -45,9 +45,27 @@ def test_an_xid_comes_with_its_gpu(library: str, gpus: Path) -> None:
     assert found.wait_for_xid(0) is None
 
 
-@pytest.mark.parametrize("name", ["libnvidia-none.so.1", nvml.LIBRARY])
-def test_without_a_driver_there_is_nothing(name: str) -> None:
-    assert open_nvml(name) is None
+def test_without_a_driver_there_is_nothing() -> None:
+    assert open_nvml("libnvidia-none.so.1") is None
+
+
+@pytest.mark.gpu
+def test_a_real_driver_says_the_same_to_us_and_to_nvidias_module() -> None:
+    found = open_nvml()
+    assert found is not None
+    pynvml.nvmlInit()
+    for index, gpu in enumerate(found.gpus):
+        theirs = pynvml.nvmlDeviceGetHandleByIndex(index)
+        assert gpu.uuid == pynvml.nvmlDeviceGetUUID(theirs)
+        clock = gpu.clock()
+        assert clock.most_mhz == pynvml.nvmlDeviceGetMaxClockInfo(theirs, pynvml.NVML_CLOCK_SM)
+        assert clock.mhz is not None
+        assert 0 < clock.mhz <= clock.most_mhz
+        most_watts = pynvml.nvmlDeviceGetEnforcedPowerLimit(theirs) / 1000
+        assert clock.most_watts == pytest.approx(most_watts, abs=1)
+        assert gpu.busy() is not None
+        assert not gpu.is_lost
+    assert found.wait_for_xid(0.1) is None
 
 
 def test_a_driver_without_gpus_is_nothing(library: str, gpus: Path) -> None:
