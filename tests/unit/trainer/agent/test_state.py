@@ -40,7 +40,7 @@ def ended() -> list[str]:
 
 @pytest.fixture
 def gpus() -> GpuWatch:
-    return GpuWatch(None)
+    return GpuWatch()
 
 
 @pytest.fixture

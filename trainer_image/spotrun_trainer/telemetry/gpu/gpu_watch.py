@@ -32,24 +32,34 @@ class GpuWatch:
     Calls of a driver may take long when a GPU is broken, so the agent's other threads read results.
     """
 
-    def __init__(self, nvml: Nvml | None, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        open_driver: Callable[[], Nvml | None] = lambda: None,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self.low_clock = ""
         self.busy: float | None = None  # of the busiest GPU, at its busiest look of the last minute
-        self._nvml = nvml
+        self._open_driver = open_driver
         self._clock = clock
+        self._nvml: Nvml | None = None
         self._fault: tuple[str, float] | None = None  # the first one, and when it was found
         self._low = dict[str, tuple[str, int]]()  # of a GPU: the cause, and the looks in a row
         self._busy = deque[float](maxlen=BUSY_LOOKS)
-        gpus = nvml.gpus if nvml is not None else []
-        self._errors = {gpu.uuid: gpu.uncorrected_errors() for gpu in gpus}
+        self._errors = dict[str, int | None]()
 
     def begin(self) -> "GpuWatch":
-        """Watch from now on, where there are GPUs."""
-        if self._nvml is not None:
-            for gpu in self._nvml.gpus:
-                self._check_rows(gpu)
-            threading.Thread(target=self._watch, name="gpus", daemon=True).start()
+        """Watch from now on, where there are GPUs; the driver may take seconds to answer first."""
+        threading.Thread(target=self._watch, name="gpus", daemon=True).start()
         return self
+
+    def open(self) -> bool:
+        """Open the driver, and check the GPUs' memory; return whether there are any."""
+        self._nvml = self._open_driver()
+        for gpu in self._gpus:
+            self._errors[gpu.uuid] = gpu.uncorrected_errors()
+            self._check_rows(gpu)
+        return bool(self._gpus)
 
     @property
     def fault(self) -> str:
@@ -67,23 +77,28 @@ class GpuWatch:
             log.warning("the driver reported Xid %d for %s", xid, gpu.name)
             self._note(fault(gpu, xid))
             return
-        for gpu in self._nvml.gpus:
+        for gpu in self._gpus:
             self._check_memory(gpu)
-        self._look_at_use(self._nvml.gpus)
-        causes = [(gpu, self._cause(gpu)) for gpu in self._nvml.gpus]
+        self._look_at_use()
+        causes = [(gpu, self._cause(gpu)) for gpu in self._gpus]
         self.low_clock = next((f"{gpu.name}: {cause}" for gpu, cause in causes if cause), "")
 
+    @property
+    def _gpus(self) -> Sequence[Gpu]:
+        return self._nvml.gpus if self._nvml is not None else ()
+
     def _watch(self) -> None:
-        while True:
-            self.look(LOOK_SECONDS)
+        if self.open():
+            while True:
+                self.look(LOOK_SECONDS)
 
     def _note(self, words: str) -> None:
         if words and not self.fault:
             log.error("%s", words)
             self._fault = words, self._clock()
 
-    def _look_at_use(self, gpus: Sequence[Gpu]) -> None:
-        known = [busy for gpu in gpus if (busy := gpu.busy()) is not None]
+    def _look_at_use(self) -> None:
+        known = [busy for gpu in self._gpus if (busy := gpu.busy()) is not None]
         if known:
             self._busy.append(max(known))
         self.busy = max(self._busy) if len(self._busy) == BUSY_LOOKS else None
@@ -114,9 +129,9 @@ class GpuWatch:
         return cause if looks >= SLOW_LOOKS else ""
 
 
-NO_GPUS = GpuWatch(None)
+NO_GPUS = GpuWatch()
 
 
 def watch_gpus() -> GpuWatch:
     """Watch the GPUs of this worker, if it has any."""
-    return GpuWatch(open_nvml()).begin()
+    return GpuWatch(open_nvml).begin()

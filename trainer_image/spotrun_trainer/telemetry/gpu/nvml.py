@@ -63,7 +63,8 @@ class Gpu:
     @property
     def name(self) -> str:
         """A name that no other GPU has, and the number that is printed on it, if it has one."""
-        return f"{self.uuid} (serial number {self.serial})" if self.serial else self.uuid
+        uuid = self.uuid or "a GPU"
+        return f"{uuid} (serial number {self.serial})" if self.serial else uuid
 
     def clock(self) -> Clock:
         """Return its present clock."""
@@ -135,8 +136,8 @@ class Nvml:
         if code != SUCCESS:  # these GPUs have no events, or a broken one has ended the wait
             time.sleep(seconds)
             return None
-        its = (gpu for gpu in self.gpus if gpu.handle.value == event.device)
-        return next(((gpu, int(event.data)) for gpu in its), None)
+        known = (gpu for gpu in self.gpus if gpu.handle.value == event.device)
+        return next(known, Gpu(self._library, c_void_p(event.device))), int(event.data)
 
 
 def open_nvml(library: str = LIBRARY) -> Nvml | None:

@@ -1,5 +1,6 @@
 """The agent's watch of its worker's GPUs."""
 
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,9 @@ HOT = FakeGpu(mhz=1005, causes=0x20)
 @pytest.fixture
 def watch(library: str, gpus: Path) -> GpuWatch:
     describe(gpus, [FakeGpu(errors=5), FakeGpu("GPU-2", "166")])
-    return GpuWatch(open_nvml(library))
+    watch = GpuWatch(partial(open_nvml, library))
+    assert watch.open()
+    return watch
 
 
 def test_the_first_fault_stays(watch: GpuWatch, gpus: Path) -> None:
@@ -73,7 +76,7 @@ def test_the_busiest_look_of_the_last_minute_counts(watch: GpuWatch, gpus: Path)
 
 
 def test_the_thread_finds_an_xid_at_once(watch: GpuWatch, gpus: Path) -> None:
-    watch.begin()
+    assert watch.begin() is watch
     report_xid(gpus, 79)
     while not watch.fault:  # the test's time limit ends it
         pass
@@ -85,13 +88,14 @@ def test_memory_that_cannot_be_repaired_is_a_fault_from_the_start(
     library: str, gpus: Path, rows: int, *, is_fault: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     describe(gpus, [FakeGpu(rows=rows)])
-    watch = GpuWatch(open_nvml(library)).begin()
+    watch = GpuWatch(partial(open_nvml, library))
+    watch.open()
     assert ("a bad part of its memory cannot be replaced" in watch.fault) is is_fault
     assert ("at the next reset" in caplog.text) is (rows == 1)
 
 
 def test_without_gpus_nothing_is_known() -> None:
-    assert NO_GPUS.begin() is NO_GPUS
+    assert not NO_GPUS.open()
     NO_GPUS.look(60)
     assert (NO_GPUS.fault, NO_GPUS.low_clock) == ("", "")
 
