@@ -1,7 +1,7 @@
 /* A stand-in for libnvidia-ml.so.1: the functions that an agent calls, with NVML's own types.
  *
  * The GPUs are described in the file that NVML_STATE names, a line each:
- *     uuid serial mhz most_mhz causes celsius milliwatts most_milliwatts errors busy lost rows
+ *     uuid serial mhz most_mhz causes celsius milliwatts most_milliwatts busy lost rows
  * It is read again at each call. A serial number of 0 means that the GPU has none; rows is 1 if a
  * row of its memory waits for a reset to be replaced, 2 if none can replace it. The file
  * NVML_STATE.xid holds the index of a GPU and an Xid, and is deleted once told.
@@ -16,7 +16,7 @@ enum { SUCCESS = 0, INVALID = 2, NOT_SUPPORTED = 3, TIMEOUT = 10, LOST = 15, MOS
 typedef struct {
     char uuid[96], serial[32];
     unsigned mhz, most_mhz, celsius, milliwatts, most_milliwatts;
-    unsigned long long causes, errors;
+    unsigned long long causes;
     unsigned busy;
     int lost, rows;
 } Gpu;
@@ -41,9 +41,9 @@ static int read_gpus(Gpu *gpus) {
     if (!file) return 0;
     while (count < MOST) {
         Gpu *one = &gpus[count];
-        if (fscanf(file, "%95s %31s %u %u %llu %u %u %u %llu %u %d %d", one->uuid, one->serial, &one->mhz,
+        if (fscanf(file, "%95s %31s %u %u %llu %u %u %u %u %d %d", one->uuid, one->serial, &one->mhz,
                    &one->most_mhz, &one->causes, &one->celsius, &one->milliwatts,
-                   &one->most_milliwatts, &one->errors, &one->busy, &one->lost, &one->rows) != 12) break;
+                   &one->most_milliwatts, &one->busy, &one->lost, &one->rows) != 11) break;
         count++;
     }
     fclose(file);
@@ -74,7 +74,6 @@ NUMBER(nvmlDeviceGetCurrentClocksEventReasons, unsigned long long, causes) /* it
 NUMBER(nvmlDeviceGetClockInfo, unsigned, mhz, int kind)
 NUMBER(nvmlDeviceGetMaxClockInfo, unsigned, most_mhz, int kind)
 NUMBER(nvmlDeviceGetTemperature, unsigned, celsius, int sensor)
-NUMBER(nvmlDeviceGetTotalEccErrors, unsigned long long, errors, int kind, int counter)
 
 int nvmlInit_v2(void) {
     const char *path = getenv("NVML_STATE");

@@ -20,7 +20,6 @@ class FakeGpu:
     celsius: int = 50
     milliwatts: int = 300_000
     most_milliwatts: int = 700_000
-    errors: int = 0
     busy: int = 90
     lost: int = 0
     rows: int = 0

@@ -12,7 +12,6 @@ from spotrun_trainer.telemetry.gpu.health import (
     described,
     fault,
     lost,
-    memory_fault,
 )
 from spotrun_trainer.telemetry.gpu.nvml import Gpu, Nvml, open_nvml
 
@@ -46,7 +45,6 @@ class GpuWatch:
         self._fault: tuple[str, float] | None = None  # the first one, and when it was found
         self._low = dict[str, tuple[str, int]]()  # of a GPU: the cause, and the looks in a row
         self._busy = deque[float](maxlen=BUSY_LOOKS)
-        self._errors = dict[str, int | None]()
 
     def begin(self) -> "GpuWatch":
         """Watch from now on, where there are GPUs; the driver may take seconds to answer first."""
@@ -57,7 +55,6 @@ class GpuWatch:
         """Open the driver, and check the GPUs' memory; return whether there are any."""
         self._nvml = self._open_driver()
         for gpu in self._gpus:
-            self._errors[gpu.uuid] = gpu.uncorrected_errors()
             self._check_rows(gpu)
         return bool(self._gpus)
 
@@ -68,7 +65,7 @@ class GpuWatch:
         return words if self._clock() - at <= FAULT_SECONDS else ""
 
     def look(self, wait_seconds: float) -> None:
-        """Wait for a fault; if none comes, check the memory and the clock of each GPU."""
+        """Wait for a fault; if none comes, look at the use and the clock of each GPU."""
         if self._nvml is None:
             return
         found = self._nvml.wait_for_xid(wait_seconds)
@@ -77,10 +74,11 @@ class GpuWatch:
             log.warning("the driver reported Xid %d for %s", xid, gpu.name)
             self._note(fault(gpu, xid))
             return
-        for gpu in self._gpus:
-            self._check_memory(gpu)
         self._look_at_use()
         causes = [(gpu, self._cause(gpu)) for gpu in self._gpus]
+        for gpu in self._gpus:
+            if gpu.is_lost:
+                self._note(lost(gpu))
         self.low_clock = next((f"{gpu.name}: {cause}" for gpu, cause in causes if cause), "")
 
     @property
@@ -109,13 +107,6 @@ class GpuWatch:
             log.warning("%s: a bad part of its memory is replaced at the next reset", gpu.name)
         if is_bad:
             self._note(bad_memory(gpu))
-
-    def _check_memory(self, gpu: Gpu) -> None:
-        before, now = self._errors[gpu.uuid], gpu.uncorrected_errors()
-        if before is not None and now is not None and now > before:
-            self._note(memory_fault(gpu, now - before))
-        if gpu.is_lost:
-            self._note(lost(gpu))
 
     def _cause(self, gpu: Gpu) -> str:
         """Return why its clock has been low at the last looks; empty if it was not."""

@@ -12,16 +12,22 @@ FAULTS: Mapping[int, str] = {
     64: "a bad part of its memory cannot be replaced",
     74: "NVLink failed",
     79: "it has fallen off the bus",
-    94: "its memory has an error that cannot be corrected",
-    95: "its memory has an error that cannot be corrected, and other processes are affected",
+    95: "its memory has an error that is not contained in one process",
+    110: "it reported a security fault",
     119: "its system processor does not answer",
     120: "its system processor failed",
+    136: "a link could not be trained",
     140: "its memory has an error that was not recovered",
+    143: "it could not be initialized",
+    155: "NVLink failed",
+    156: "a part of it was retired",
+    158: "it did not answer in time",
 }
-"""The Xids for which NVIDIA's catalogue asks to reset or to replace a GPU.
+"""The Xids for which NVIDIA's catalogue says at once: reset the GPU or restart the machine, or, for
+48 and 74, find out which of these.
 
-Others mostly come from programs: 13 and 31, for example, from an access to memory that is not
-theirs.
+Others mostly come from programs (13 and 31: an access to memory that is not theirs), or need
+nothing but another start (94: an error in the memory of one process). 109 may be either.
 """
 
 _CAUSES = (
@@ -38,13 +44,6 @@ LOW_CLOCK = 0.9
 def fault(gpu: Gpu, xid: int) -> str:
     """Return the words for an Xid that is a fault of the GPU; empty for any other."""
     return f"{gpu.name}: {FAULTY_DEVICE}: Xid {xid}, {FAULTS[xid]}" if xid in FAULTS else ""
-
-
-def memory_fault(gpu: Gpu, errors: int) -> str:
-    """Return the words for new errors of its memory."""
-    return (
-        f"{gpu.name}: {FAULTY_DEVICE}: its memory has {errors} new errors that were not corrected"
-    )
 
 
 def bad_memory(gpu: Gpu) -> str:

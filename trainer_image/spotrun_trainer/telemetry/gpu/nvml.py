@@ -15,7 +15,6 @@ LIBRARY = "libnvidia-ml.so.1"
 SUCCESS, TIMEOUT, GPU_IS_LOST = 0, 10, 15
 XID_EVENTS = 0x8
 SM_CLOCK = 1
-UNCORRECTED, SINCE_DRIVER_LOADED = 1, 0
 GPU_TEMPERATURE = 0
 _TEXT = 96  # bytes, which is NVML's own limit for an identifier
 
@@ -78,11 +77,6 @@ class Gpu:
             watts=None if milliwatts is None else round(milliwatts / 1000),
             most_watts=None if most_milliwatts is None else round(most_milliwatts / 1000),
         )
-
-    def uncorrected_errors(self) -> int | None:
-        """Return the errors of its memory that could not be corrected since the driver started."""
-        kinds = c_int(UNCORRECTED), c_int(SINCE_DRIVER_LOADED)
-        return self._number("nvmlDeviceGetTotalEccErrors", *kinds, kind=c_ulonglong)
 
     def busy(self) -> float | None:
         """Return for which share of the last moment some kernel was on the GPU, from 0 to 1.

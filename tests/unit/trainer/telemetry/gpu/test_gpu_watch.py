@@ -14,7 +14,7 @@ HOT = FakeGpu(mhz=1005, causes=0x20)
 
 @pytest.fixture
 def watch(library: str, gpus: Path) -> GpuWatch:
-    describe(gpus, [FakeGpu(errors=5), FakeGpu("GPU-2", "166")])
+    describe(gpus, [FakeGpu(), FakeGpu("GPU-2", "166")])
     watch = GpuWatch(partial(open_nvml, library))
     assert watch.open()
     return watch
@@ -39,16 +39,8 @@ def test_a_fault_explains_no_failure_long_after_it(watch: GpuWatch, gpus: Path) 
         assert bool(watch.fault) is bool(told)
 
 
-def test_errors_from_before_are_no_fault_but_new_ones_are(watch: GpuWatch, gpus: Path) -> None:
-    watch.look(0)
-    assert watch.fault == ""
-    describe(gpus, [FakeGpu(errors=7), FakeGpu("GPU-2", "166")])
-    watch.look(0)
-    assert "2 new errors" in watch.fault
-
-
 def test_a_gpu_that_stops_to_answer_is_a_fault(watch: GpuWatch, gpus: Path) -> None:
-    describe(gpus, [FakeGpu(errors=5), FakeGpu("GPU-2", "166", lost=1)])
+    describe(gpus, [FakeGpu(), FakeGpu("GPU-2", "166", lost=1)])
     watch.look(0)
     assert watch.fault == "GPU-2 (serial number 166): this device is faulty: the driver has lost it"
 
@@ -70,7 +62,7 @@ def test_short_or_changing_causes_are_not_told(watch: GpuWatch, gpus: Path) -> N
 
 def test_the_busiest_look_of_the_last_minute_counts(watch: GpuWatch, gpus: Path) -> None:
     for first, second, told in ((0, 40, None), *((0, 3, None),) * 10, (0, 3, 0.4), (0, 3, 0.03)):
-        describe(gpus, [FakeGpu(errors=5, busy=first), FakeGpu("GPU-2", "166", busy=second)])
+        describe(gpus, [FakeGpu(busy=first), FakeGpu("GPU-2", "166", busy=second)])
         watch.look(0)
         assert watch.busy == told
 

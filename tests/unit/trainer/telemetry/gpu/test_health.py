@@ -7,11 +7,11 @@ import pytest
 from spotrun.wire import is_of_device
 from spotrun_trainer.telemetry.gpu.health import (
     FAULTS,
+    bad_memory,
     cause_of_low_clock,
     described,
     fault,
     lost,
-    memory_fault,
 )
 from spotrun_trainer.telemetry.gpu.nvml import Clock, Gpu
 
@@ -30,13 +30,13 @@ def test_faults_blame_the_device(xid: int) -> None:
     assert is_of_device(words)
 
 
-@pytest.mark.parametrize("xid", [13, 31, 43, 45, 63, 68, 109, 154])
+@pytest.mark.parametrize("xid", [13, 31, 43, 45, 63, 68, 92, 94, 109, 154])
 def test_errors_of_programs_and_repairs_do_not(xid: int) -> None:
     assert fault(GPU, xid) == ""
 
 
 def test_what_a_device_shows_without_an_xid_is_a_fault_too() -> None:
-    assert is_of_device(memory_fault(GPU, 2))
+    assert is_of_device(bad_memory(GPU))
     assert is_of_device(lost(GPU))
 
 
