@@ -443,6 +443,7 @@ class Reason(Choice):
     OOM_KILLED = "OOMKilled", "a worker used more memory than its limit"
     EVICTED = "Evicted", "a node evicted a worker for what the worker itself used"
     EXIT_CODE = "ExitCode", "the training process ended with an error"
+    FAULTY_DEVICE = "FaultyDevice", "a worker's device failed, or computed wrong numbers"
     UNUSABLE_IMAGE = "UnusableImage", "the image lacks what a training needs; the job has failed"
     HUNG = "Hung", "no step was finished for longer than failures.hangAfter"
     TOO_MANY_RESTARTS = "TooManyRestarts", "failures.maxRestarts is used up"

@@ -12,11 +12,18 @@ from datetime import datetime
 from spotrun.api.names import Phase, Reason
 from spotrun.api.status import Entry
 from spotrun.state.snapshot import JobSnapshot, Pod, PodEnd, PodPhase, Worker
-from spotrun.wire import Ending
+from spotrun.wire import Ending, is_of_device
 
 INTERRUPTIONS = frozenset({Reason.RECLAIMED, Reason.NODE_LOST, Reason.DRAINED, Reason.PREEMPTED})
 FAILURES = frozenset(
-    {Reason.OOM_KILLED, Reason.EVICTED, Reason.EXIT_CODE, Reason.UNUSABLE_IMAGE, Reason.HUNG}
+    {
+        Reason.OOM_KILLED,
+        Reason.EVICTED,
+        Reason.EXIT_CODE,
+        Reason.FAULTY_DEVICE,
+        Reason.UNUSABLE_IMAGE,
+        Reason.HUNG,
+    }
 )
 
 _SILENT_SECONDS = 1.0  # a healthy agent in doubt answers its open poll within this
@@ -303,7 +310,12 @@ def _own_end(pod: Pod, end: PodEnd, *, is_told_to_end: bool) -> WorkerOutcome:
     message = words.message if words is not None else end.message
     if unusable := _why_unusable(end, message):
         return WorkerOutcome(Reason.UNUSABLE_IMAGE, code, unusable)
-    return WorkerOutcome(Reason.EXIT_CODE, code, message or f"exit code {code}")
+    return WorkerOutcome(reason_of(message), code, message or f"exit code {code}")
+
+
+def reason_of(message: str) -> Reason:
+    """Return the reason for a failure of a worker's processes, by its message."""
+    return Reason.FAULTY_DEVICE if is_of_device(message) else Reason.EXIT_CODE
 
 
 def _why_unusable(end: PodEnd, message: str) -> str:

@@ -46,6 +46,7 @@ async def test_a_node_with_a_faulty_gpu_is_left_and_no_step_is_lost(
         two = await place.until_trains(2)
         await place.until_trace(lambda lines: bool(pids_of(lines) - pids_of(before)))
         pods = [one for one in await place.pods() if one["status"]["phase"] == "Running"]
+    assert job["status"]["restarts"]["lastReason"] == "FaultyDevice"
     message = job["status"]["restarts"]["lastMessage"]
     name = bad.removeprefix(f"{place.namespace}-")
     assert f"GPU-{name} (serial number 165{ord(name)}): {FAULTY_DEVICE}: Xid 79" in message

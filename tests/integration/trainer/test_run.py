@@ -50,6 +50,7 @@ async def test_a_node_whose_device_computes_wrong_numbers_is_left(
         job = await place.until_job(lambda s: failures_of(s) == 1)
         after = await place.until_trains(3, after=before)
         pods = [one for one in await place.pods() if one["status"]["phase"] == "Running"]
+    assert job["status"]["restarts"]["lastReason"] == "FaultyDevice"
     assert WRONG_DEVICE in job["status"]["restarts"]["lastMessage"]
     assert wrong not in {pod["spec"]["nodeName"] for pod in pods}
     # Steps after the last check have wrong numbers, but no checkpoint has them.

@@ -51,6 +51,8 @@ _ADVICE: dict[str, str] = {
     Reason.EVICTED: "raise the request for ephemeral-storage, or write less to the node",
     Reason.EXIT_CODE: "read the worker's log, fix the script, and create the job again: it "
     "continues from its newest checkpoint",
+    Reason.FAULTY_DEVICE: "have the node in the message repaired, which this job avoids already: "
+    "kubectl cordon keeps other jobs off it",
     Reason.TOO_MANY_RESTARTS: "fix what failed last, and create the job again: it continues from "
     "its newest checkpoint",
     Reason.FATAL_EXIT_CODE: "fix what failed, and create the job again",

@@ -17,6 +17,7 @@ from spotrun.state.job_state import JobState
 from spotrun.state.snapshot import Worker
 from spotrun.state.stored.failures import HeldBack, JoiningWorkers, Restarts
 from spotrun.state.view import View
+from spotrun.state.worker_outcomes import reason_of
 from spotrun.state.world_members import (
     has_failed_in,
     is_breaking_off,
@@ -205,7 +206,7 @@ def _reported(status: JobState, failed: list[Worker]) -> Iterator[FailedJoiningW
         failure = worker.agent.report.failed if worker.agent is not None else None
         if failure is not None:
             said = (failure.exit_code, failure.message, worker.pod.node, newest, False)
-            yield FailedJoiningWorker(worker.worker_id, Reason.EXIT_CODE, *said)
+            yield FailedJoiningWorker(worker.worker_id, reason_of(failure.message), *said)
 
 
 def _ended(view: View, status: JobState, joining: list[Worker]) -> Iterator[FailedJoiningWorker]:

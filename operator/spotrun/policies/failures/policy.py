@@ -30,7 +30,7 @@ from spotrun.state.conditions import state
 from spotrun.state.job_state import JobState
 from spotrun.state.snapshot import Worker
 from spotrun.state.view import FINISHED, View, given_up
-from spotrun.state.worker_outcomes import FAILURES
+from spotrun.state.worker_outcomes import FAILURES, reason_of
 from spotrun.state.world_members import (
     failed,
     gone,
@@ -147,7 +147,8 @@ def _failure_of(worker: Worker) -> Failure:
     reported = worker.agent.report.failed
     assert reported is not None, "as above"
     node = worker.pod.node
-    return Failure(Reason.EXIT_CODE, reported.exit_code, reported.message, node, reported.follows)
+    reason = reason_of(reported.message)
+    return Failure(reason, reported.exit_code, reported.message, node, reported.follows)
 
 
 def _peers(view: View, status: JobState) -> frozenset[int]:
@@ -251,9 +252,8 @@ def _verdict(view: View, status: JobState) -> Reason | None:
     if restarts.last_reason == Reason.UNUSABLE_IMAGE and not _has_started(status):
         return Reason.UNUSABLE_IMAGE  # it is the same image each time
     limits = view.job.spec.failures
-    if restarts.last_exit_code is not None and restarts.last_exit_code in (
-        limits.fatal_exit_codes or ()
-    ):
+    is_of_script = restarts.last_reason != Reason.FAULTY_DEVICE
+    if is_of_script and restarts.last_exit_code in (limits.fatal_exit_codes or ()):
         return Reason.FATAL_EXIT_CODE
     most = limits.max_restarts + is_on_probation(restarts.sizes)
     return Reason.TOO_MANY_RESTARTS if restarts.count > most else None

@@ -217,7 +217,7 @@ def _why_it_goes(view: View, worker: Worker) -> tuple[Reason, str]:
     failure = worker.agent.report.failed if worker.agent is not None else None
     if failure is not None and worker.pod.node in nodes_to_avoid(view.job.status):
         if failure.is_of_device:
-            return Reason.EXIT_CODE, f"its device on node {worker.pod.node} is faulty"
+            return Reason.FAULTY_DEVICE, f"its device on node {worker.pod.node} is faulty"
         return Reason.EXIT_CODE, f"node {worker.pod.node} is blamed for two failures"
     return Reason.HUNG, "it was late for two worlds"
 

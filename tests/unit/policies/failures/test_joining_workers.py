@@ -236,7 +236,9 @@ def test_with_a_wrong_device_the_first_blame_is_enough() -> None:
     first = job.decide().status
     assert first.restarts.blamed == ("node-2", "node-2")
     removed = job.with_state(first).decide(later(1)).actions[0]
-    assert removed == Remove(2, "uid-2", Reason.EXIT_CODE, "its device on node node-2 is faulty")
+    assert removed == Remove(
+        2, "uid-2", Reason.FAULTY_DEVICE, "its device on node node-2 is faulty"
+    )
 
 
 DELETING = {"deleting": True, "killed_at": later(20)}

@@ -6,12 +6,12 @@ import pytest
 from spotrun.api.names import Phase, Reason
 from spotrun.state.snapshot import Node
 from spotrun.state.stored.failures import NO_RESTARTS, Restarts
-from spotrun.wire import Ending, Failure
+from spotrun.wire import FAULTY_DEVICE, Ending, Failure
 from tests.support.jobs.builders import NOW, ON_CLAIM, JobBuilder, a_job, ago, an_end, later
 
 
-def failing(before: int = 0, since: float = 60.0, **spec: Any) -> JobBuilder:
-    job = a_job(2, min=2, **spec).training(0, 1, world_number=5, failed=Failure(5, 3, "boom"))
+def failing(before: int = 0, since: float = 60.0, message: str = "boom", **spec: Any) -> JobBuilder:
+    job = a_job(2, min=2, **spec).training(0, 1, world_number=5, failed=Failure(5, 3, message))
     restarts = Restarts(failures=before, counted_since=ago(since), last_world=4)
     return job.with_status(restarts=restarts)
 
@@ -29,6 +29,13 @@ def test_peers_failures_are_one() -> None:
         blamed=("node-0",),
     )
     assert failing(1).with_status(restarts=restarts).decide(later(30)).status.restarts == restarts
+
+
+def test_an_exit_code_says_nothing_of_the_script_if_a_device_failed() -> None:
+    job = failing(message=f"GPU-1: {FAULTY_DEVICE}: Xid 79", failures={"fatalExitCodes": [3]})
+    status = job.decide().status
+    assert status.restarts.last_reason == Reason.FAULTY_DEVICE
+    assert job.with_state(status).decide(later(5)).status.phase is not Phase.FAILED
 
 
 def test_an_hour_of_durable_progress_forgives() -> None:

@@ -132,7 +132,9 @@ def test_after_a_wrong_device_the_others_start_again_from_the_checkpoint(
     now = status.world
     assert (now.members, now.entry, now.restore) == ((0, 2), Entry.RESTART, "step-100.g1")
     removed, created = actions
-    assert removed == Remove(1, "uid-1", Reason.EXIT_CODE, "its device on node node-1 is faulty")
+    assert removed == Remove(
+        1, "uid-1", Reason.FAULTY_DEVICE, "its device on node node-1 is faulty"
+    )
     assert isinstance(created, Create)
     assert created.avoid_nodes == ("node-1",)
 
@@ -145,7 +147,9 @@ def test_after_a_faulty_device_the_others_keep_their_state() -> None:
     now = status.world
     assert (now.members, now.entry, now.state_holders) == ((0, 2), Entry.ABORT, (0, 2))
     assert status.restarts.blamed == ("node-1", "node-1")
-    assert actions == [Remove(1, "uid-1", Reason.EXIT_CODE, "its device on node node-1 is faulty")]
+    assert actions == [
+        Remove(1, "uid-1", Reason.FAULTY_DEVICE, "its device on node node-1 is faulty")
+    ]
     _, actions = lives(job.with_state(status).without(1), 11)
     assert [one.avoid_nodes for one in actions if isinstance(one, Create)] == [("node-1",)]
 
