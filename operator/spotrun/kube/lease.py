@@ -11,6 +11,7 @@ import datetime
 import logging
 import math
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from random import Random
 from typing import NoReturn, Self
@@ -212,12 +213,19 @@ class Election:
     async def _release(self) -> None:
         """Release the lease, so that the next leader need not wait until the lease ends."""
         try:
-            async with asyncio.timeout(self._terms.retry_seconds):
-                lease = self._mine or await self._look()
-                if lease is not None and lease.spec.holder_identity == self.identity:
-                    gone = msgspec.structs.replace(
-                        lease.spec, holder_identity="", lease_duration_seconds=1
-                    )
-                    await self._write(lease, gone)
+            async with asyncio.timeout(self._patience_seconds()):
+                while not await self._is_released():
+                    self._mine = None  # a renewal that was under way has changed it
         except (KubeError, TimeoutError) as error:
             log.warning("lease %s was not released: %s", self._name, str(error) or "no answer")
+
+    async def _is_released(self) -> bool:
+        """Release the version of the lease that is known; return False if there is a newer one."""
+        lease = self._mine or await self._look()
+        if lease is None or lease.spec.holder_identity != self.identity:
+            return True
+        free = msgspec.structs.replace(lease.spec, holder_identity="", lease_duration_seconds=1)
+        with suppress(Conflict):
+            await self._write(lease, free)
+            return True
+        return False

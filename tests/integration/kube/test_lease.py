@@ -85,6 +85,18 @@ async def test_the_second_leads_as_soon_as_the_first_leaves(cluster: Cluster, sp
             assert (spec.holder_identity, spec.lease_transitions) == ("two", 1)
 
 
+async def test_a_renewal_that_was_under_way_does_not_keep_the_lease(
+    cluster: Cluster, space: Space
+) -> None:
+    """It may arrive after the leader that leaves has read the lease."""
+    rarely = Terms(lease_seconds=60.0, renew_seconds=30.0, retry_seconds=20.0)
+    async with candidate(cluster, space, "one", terms=rarely) as (one, _), one:
+        await wait(one.held)
+        renewed = {"spec": {"renewTime": "2026-01-01T00:00:00.000000Z"}}
+        await space.client.patch(LEASES, "leader", renewed, dict, namespace=space.namespace)
+    assert (await lease(space)).spec.holder_identity == ""
+
+
 async def test_of_two_that_start_at_once_one_leads(cluster: Cluster, space: Space) -> None:
     async with (
         candidate(cluster, space, "one") as (one, first),
