@@ -16,7 +16,7 @@ from spotrun.state.stored.training import (
     Progress,
 )
 from spotrun.state.view import View
-from spotrun.state.world_members import training
+from spotrun.state.world_members import training, world_number
 from spotrun.wire import Checkpoint, Report, step_of
 from spotrun.wire import Progress as Reported
 
@@ -30,7 +30,7 @@ def follow(view: View, status: JobState) -> JobState:
     newest = max((r.progress for r in reports if r.progress), key=lambda p: p.step, default=None)
     if newest is not None and view.job.spec.stages:
         newest = replace(newest, total=_total(view, status, newest))
-    if newest is not None and not _is_known(newest, status.progress):
+    if newest is not None and not (_is_known(newest, status.progress) or _is_old(newest, status)):
         status = replace(status, progress=_progress(newest, status.progress))
     # Perhaps only the kubelet knows what a worker saved while it ended.
     ended = [w.pod.end.words for w in view.job.workers if w.pod.end and w.worker_id in members]
@@ -113,6 +113,16 @@ def _is_known(reported: Reported, known: Progress) -> bool:
     if not reported.step:
         return True
     return (known.step, known.total_steps) == (reported.step, reported.total or known.total_steps)
+
+
+def _is_old(reported: Reported, status: JobState) -> bool:
+    """Whether it is of an earlier world, and behind what is known.
+
+    A worker that is lost may have reported later than the others. What these last said then does
+    not mean that steps are done again: their next reports, of the present world, show that.
+    """
+    is_of_earlier = 0 < reported.world_number < world_number(status)
+    return is_of_earlier and reported.step < (status.progress.step or 0)
 
 
 def _progress(reported: Reported, known: Progress) -> Progress:

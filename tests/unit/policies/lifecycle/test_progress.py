@@ -48,6 +48,22 @@ def test_a_process_that_has_just_started_erases_nothing_that_was_known(
     assert job.decide().status.progress == expected
 
 
+@pytest.mark.parametrize(
+    ("reported", "step"),
+    [
+        (Reported(1, 97), 100),  # the worker that is gone had reported later
+        (Reported(1, 101), 101),
+        (Reported(2, 97), 97),  # steps are done again
+        (Reported(0, 97), 97),  # of an agent that tells no world
+    ],
+)
+def test_what_was_reported_in_an_earlier_world_takes_no_step_back(
+    reported: Reported, step: int
+) -> None:
+    job = a_job(2).training(0, 1, world_number=2, progress=reported)
+    assert job.with_status(progress=Progress(step=100)).decide().status.progress.step == step
+
+
 def test_strangers_to_the_world_report_no_progress_and_no_checkpoint() -> None:
     job = a_job(1, max=2).training(0).with_worker(1, ready=True, committed="step-900.g1")
     assert job.decide().status.checkpoint is None
