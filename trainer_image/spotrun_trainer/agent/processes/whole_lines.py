@@ -26,7 +26,7 @@ class WholeLines:
     def __init__(self, log: int) -> None:
         self._log = log
         self._held = bytearray()
-        self._held_since = 0.0
+        self._held_until = 0.0
 
     @property
     def is_held(self) -> bool:
@@ -36,7 +36,7 @@ class WholeLines:
     def add(self, part: bytes) -> None:
         """Write all lines that are whole now."""
         if not self._held:
-            self._held_since = time.monotonic()
+            self._held_until = time.monotonic() + HELD_SECONDS
         self._held += part
         end = self._held.rfind(b"\n") + 1
         if len(self._held) - end > LONGEST_LINE:
@@ -46,7 +46,7 @@ class WholeLines:
 
     def write_late(self) -> None:
         """Write the part of a line that has waited long enough."""
-        if self._held and time.monotonic() - self._held_since >= HELD_SECONDS:
+        if self._held and time.monotonic() >= self._held_until:
             self.write_rest()
 
     def write_rest(self) -> None:
@@ -55,7 +55,7 @@ class WholeLines:
 
     def _write(self, end: int) -> None:
         lines, self._held = self._held[:end], self._held[end:]
-        self._held_since = time.monotonic()
+        self._held_until = time.monotonic() + HELD_SECONDS
         with _WRITING[self._log]:
             _write_all(self._log, lines)
 
