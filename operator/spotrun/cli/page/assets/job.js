@@ -103,6 +103,8 @@ function headOf(job) {
   const left = row.eta == null ? null : row.eta - clock();
   const used = row.budgetUsd && row.usd != null ? row.usd / row.budgetUsd : null;
   const progress = done == null ? (row.step == null ? "–" : `step ${count(row.step)}`) : `${Math.floor(done * 100)}%`;
+  const rate = row.usdPerHour ? `${usd(row.usdPerHour)}/h now` : "";
+  const ofBudget = used == null ? "" : `${Math.round(used * 100)}% of ${usd(row.budgetUsd)}`;
   const pace = figures.stepSeconds ? `${figures.stepSeconds} s a step` : "no step measured yet";
   const losses = row.losses ? `${figures.lostSteps ?? 0} steps done again, ${usd(figures.lostWorkUsd)} lost` : "no worker was taken away";
   return [
@@ -112,7 +114,7 @@ function headOf(job) {
     h("section", { class: "tiles" },
       tile("Progress", progress, row.step == null ? pace : `step ${count(row.step)}${row.totalSteps ? ` of ${count(row.totalSteps)}` : ""}, ${pace}`),
       tile("Workers", row.workers, `${row.spot} on spot; ${figures.min} to ${figures.max}, ${figures.capacity}`),
-      tile("Cost", usd(row.usd), used == null ? `${usd(row.usdPerHour)}/h now` : `${usd(row.usdPerHour)}/h now; ${Math.round(used * 100)}% of ${usd(row.budgetUsd)}`, used != null && used >= 1 ? "bad" : ""),
+      tile("Cost", usd(row.usd), [rate, ofBudget].filter(Boolean).join("; "), used != null && used >= 1 ? "bad" : ""),
       tile("Saved by spot", usd(row.savedUsd), figures.onDemandUsd == null ? "" : `${usd(figures.onDemandUsd)} on demand`, (row.savedUsd ?? 0) > 0 ? "good" : ""),
       tile("Losses", String(row.losses), losses),
       tile(row.eta != null && row.phase === "Running" ? "Left" : "Age", row.eta != null && row.phase === "Running" ? span(Math.max(0, left ?? 0)) : ago(row.created), figures.schedule || `made ${time(row.created)}`, figures.isLate ? "bad" : ""),
