@@ -1,9 +1,14 @@
 """Who gets the room on nodes: jobs that come together, pods of others, jobs that fit no node."""
 
 import asyncio
+from datetime import timedelta
 from typing import Any
 
+import pytest
+
 from devcluster.client import Manifest, at
+from spotrun.policies.placement import pool_choice, supply
+from spotrun.policies.placement.free_capacity import TRIED_SECONDS
 from tests.integration.spot.helpers import (
     ONE_PER_NODE,
     add_node,
@@ -47,6 +52,31 @@ async def test_who_finds_a_pool_full_of_others_pods_is_asked_from_a_free_one_soo
         (pod,) = await world.pods()
     assert pod["spec"]["nodeName"] == "b"
     assert [one["what"] for one in status["decisions"]][:2] == ["Placed", "Placed"]
+
+
+async def test_room_that_is_not_known_is_found_in_a_pool_that_has_just_lost_a_node(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The workers request nothing, so only the scheduler knows that there is room beside one."""
+    monkeypatch.setattr(pool_choice, "FIXED", timedelta(seconds=TRIED_SECONDS + 1))
+    monkeypatch.setattr(supply, "_FIXED_SECONDS", TRIED_SECONDS + 1)
+    of_two: dict[str, Any] = {"zone": "us-east-1b", "annotations": DEAR, "room": {"pods": "2"}}
+    await add_node(world, "beside", **of_two)
+    async with world.operator():
+        await until_pools(world, 1)
+        await world.create_job("first")
+        await world.until_phase("Running", "first")
+        lost = await add_node(world, "lost", **of_two)
+        await lost.vanish(delete_node=True)
+        await add_node(world, "full", annotations=CHEAP, room={"pods": "1"})
+        await world.kube.create(at("pods", world.namespace), a_pod_of_others("full"))
+        await until_pools(world, 2)  # the watch of nodes has told of the lost one before
+
+        await world.create_job()
+        job = await world.until_phase("Running")
+        (pod,) = await world.pods()
+    assert pod["spec"]["nodeName"] == "beside"
+    assert [one["what"] for one in job["status"]["decisions"]] == ["Placed", "Placed", "World"]
 
 
 async def test_a_job_whose_workers_fit_no_node_does_not_keep_others_from_theirs(

@@ -1,4 +1,4 @@
-"""Free room on present nodes: how much is reported, and when that is no longer believed."""
+"""Free room: how much nodes are reported to have, when that is believed, and whether more come."""
 
 from collections import Counter
 from datetime import timedelta
@@ -28,6 +28,13 @@ def some_room(view: View) -> bool:
     """Whether any pool is reported to have room on its nodes."""
     pools = view.job.market.pools
     return view.once("some room", (), lambda: any(pool.free_slots > 0 for pool in pools))
+
+
+def is_scaled(view: View) -> bool:
+    """Whether the cluster seems to have an autoscaler: a node has come, or a pool is declared."""
+    return any(
+        pool.declared or pool.provision_seconds is not None for pool in view.job.market.pools
+    )
 
 
 def lacked_seconds(view: View) -> float:

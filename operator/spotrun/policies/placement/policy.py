@@ -19,7 +19,7 @@ from spotrun.policies.placement.plan import (
     remaining,
     why_forbidden,
 )
-from spotrun.policies.placement.pool_choice import acceptable
+from spotrun.policies.placement.pool_choice import acceptable, seconds_until_none_rests
 from spotrun.policies.placement.ranking import describe
 from spotrun.policies.placement.replica_homes import homes
 from spotrun.policies.placement.supply import (
@@ -163,6 +163,7 @@ def placement_wake_after_seconds(view: View, status: JobState, size: int) -> flo
     waits = [found.needs.wake_after_seconds]
     waits += [patience_seconds(view, worker) - waits_seconds(view, worker) for worker in waiting]
     waits += [scheduler_seconds_left(view, worker) for worker in waiting]
+    waits.append(seconds_until_none_rests(view))
     waits += stays_wake_after_seconds(view, status, now.stable)
     waits += [
         (pool.retry_at - view.now) / timedelta(seconds=1)

@@ -11,7 +11,12 @@ from datetime import timedelta
 
 from spotrun.api.capacitypool import Capacity
 from spotrun.api.spec.placement import Homogeneous, Zones
-from spotrun.policies.placement.free_capacity import believed_room, untried_room
+from spotrun.policies.placement.free_capacity import (
+    believed_room,
+    is_scaled,
+    lacked_seconds,
+    untried_room,
+)
 from spotrun.policies.placement.ranking import Ranked, home_zones, main_zone
 from spotrun.state.actions import Placed
 from spotrun.state.market import PoolFacts
@@ -118,6 +123,14 @@ def has_just_lost(view: View, pool: PoolFacts) -> bool:
     return lost is not None and view.now - lost < REST
 
 
+def seconds_until_none_rests(view: View) -> float:
+    """Return how long until resting pools are asked like others: infinity with an autoscaler."""
+    lacked = lacked_seconds(view)
+    if not lacked or is_scaled(view):
+        return float("inf")
+    return FIXED / timedelta(seconds=1) - lacked
+
+
 def below_on_demand(view: View, spot: list[Ranked], stable: list[Ranked]) -> list[Ranked]:
     """Leave out spot pools whose expected cost is as high as that of on-demand.
 
@@ -188,8 +201,12 @@ def _had_room(pool: PoolFacts) -> bool:
 def _not_resting(view: View, ranked: list[Ranked]) -> list[Ranked]:
     """Leave out resting pools; where only they have room on their nodes, those with room stay.
 
-    They may lose that node too, but the others must first get one.
+    They may lose that node too, but the others must first get one. Without an autoscaler they get
+    none. So a job that has found no node for a minute is let into all pools: how many workers that
+    request nothing a node has room for is not known.
     """
+    if seconds_until_none_rests(view) <= 0:
+        return ranked
     room = untried_room(view)
     rested = [one for one in ranked if not is_resting(view, one.pool)]
     if any(room[one.pool.name] > 0 for one in rested):

@@ -4,7 +4,12 @@ from dataclasses import dataclass, fields
 from datetime import timedelta
 
 from spotrun.api.capacitypool import Capacity
-from spotrun.policies.placement.free_capacity import TRIED_SECONDS, lacked_seconds, some_room
+from spotrun.policies.placement.free_capacity import (
+    TRIED_SECONDS,
+    is_scaled,
+    lacked_seconds,
+    some_room,
+)
 from spotrun.policies.placement.pool_choice import FIXED, below_on_demand, is_resting, to_be_had
 from spotrun.policies.placement.ranking import Ranked, rank
 from spotrun.policies.pool.availability import TURNED_DOWN_SECONDS
@@ -139,10 +144,3 @@ def _provision_seconds(view: View, pool: PoolFacts) -> float:
     if pool.provision_seconds is not None:
         return max(pool.provision_seconds, _FIXED_SECONDS)
     return SCALED_SECONDS if is_scaled(view) else _FIXED_SECONDS
-
-
-def is_scaled(view: View) -> bool:
-    """Whether the cluster seems to have an autoscaler: a node has come, or a pool is declared."""
-    return any(
-        pool.declared or pool.provision_seconds is not None for pool in view.job.market.pools
-    )

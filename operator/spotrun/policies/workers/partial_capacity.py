@@ -12,10 +12,10 @@ from datetime import datetime, timedelta
 from spotrun.api.field_types.text_values import Time
 from spotrun.api.names import Reason
 from spotrun.policies.deadline.course import full_size, full_step_seconds
+from spotrun.policies.placement.free_capacity import is_scaled
 from spotrun.policies.placement.policy import fallback_wake_after_seconds, missing
 from spotrun.policies.placement.supply import (
     SCALED_SECONDS,
-    is_scaled,
     offered,
     patience_seconds,
     waits_seconds,

@@ -1,12 +1,25 @@
 """Workers that wait: when they are taken back, and asked from other pools."""
 
+from dataclasses import replace
+
 import pytest
 
 from spotrun.api.capacitypool import Capacity
 from spotrun.policies.pool.availability import TURNED_DOWN_SECONDS
 from spotrun.state.actions import Withdraw
+from spotrun.state.market import PoolFacts
 from tests.support.jobs.builders import JobBuilder, a_job, ago, later
-from tests.support.jobs.placed_workers import DRY, OD, REFUSED, SPOT, lacking, waiting, withdrawn
+from tests.support.jobs.placed_workers import (
+    DRY,
+    NO_NODE,
+    OD,
+    REFUSED,
+    SPOT,
+    lacking,
+    places,
+    waiting,
+    withdrawn,
+)
 from tests.support.money.pool_builders import a_spot_pool, on_market
 
 
@@ -47,6 +60,28 @@ def test_until_it_was_measured_nodes_take_a_minute_or_with_an_autoscaler_ten(
     assert withdrawn(on_market(job, here, there)) == []
     job = waiting(a_job(1), 0, pools=(here,), seconds=patience)
     assert withdrawn(on_market(job, here, there)) == [(0, "BetterPool")]
+
+
+def test_without_an_autoscaler_no_pool_rests_for_a_job_that_lacks_nodes_for_a_minute() -> None:
+    full = a_spot_pool("full", 0.3)
+    resting = a_spot_pool("resting", 0.4, last_interruption_at=ago(100))
+
+    def after(seconds: float, *pools: PoolFacts) -> JobBuilder:
+        waits = waiting(a_job(1), 0, pools=(full,), seconds=seconds + 1, **NO_NODE)
+        return lacking(on_market(waits, *pools), seconds)
+
+    def anew(seconds: float, *pools: PoolFacts) -> list[tuple[str, ...]]:
+        job = lacking(on_market(a_job(1), *pools), seconds)
+        return [place.required for place in places(job)]
+
+    assert withdrawn(after(59, full, resting)) == []
+    assert after(59, full, resting).decide().wake_after_seconds <= 1.0
+    assert withdrawn(after(60, full, resting)) == [(0, "BetterPool")]
+    assert anew(59, full, resting) == [("full",)]
+    assert anew(60, full, resting) == [("full", "resting")]
+    scaled = replace(full, declared=True)
+    assert withdrawn(after(599, scaled, resting)) == [], "the autoscaler may make a node"
+    assert anew(599, scaled, resting) == [("full",)]
 
 
 def test_a_withdrawal_names_the_version_that_it_was_decided_on() -> None:
