@@ -1,13 +1,12 @@
 """Who gets the room on nodes: jobs that come together, pods of others, jobs that fit no node."""
 
 import asyncio
-from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from devcluster.client import Manifest, at
-from spotrun.policies.placement import pool_choice, supply
+from spotrun.policies.placement import free_capacity, supply
 from spotrun.policies.placement.free_capacity import TRIED_SECONDS
 from tests.integration.spot.helpers import (
     ONE_PER_NODE,
@@ -58,8 +57,8 @@ async def test_room_that_is_not_known_is_found_in_a_pool_that_has_just_lost_a_no
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The workers request nothing, so only the scheduler knows that there is room beside one."""
-    monkeypatch.setattr(pool_choice, "FIXED", timedelta(seconds=TRIED_SECONDS + 1))
-    monkeypatch.setattr(supply, "_FIXED_SECONDS", TRIED_SECONDS + 1)
+    for module in (free_capacity, supply):
+        monkeypatch.setattr(module, "FIXED_SECONDS", TRIED_SECONDS + 1)
     of_two: dict[str, Any] = {"zone": "us-east-1b", "annotations": DEAR, "room": {"pods": "2"}}
     await add_node(world, "beside", **of_two)
     async with world.operator():

@@ -9,6 +9,8 @@ from spotrun.state.view import View
 TRIED_SECONDS = 5.0
 """Free capacity that gave no node within this time no longer counts: the scheduler gives away a
 node that has become free within milliseconds."""
+FIXED_SECONDS = 60.0
+"""A pod may take this long to find a node that is there already."""
 
 
 def believed_room(view: View) -> Counter[str]:
@@ -41,6 +43,12 @@ def lacked_seconds(view: View) -> float:
     """Return for how long the job is known to lack nodes; 0 if it is not."""
     since = lacks_since(view.job)
     return (view.now - since) / timedelta(seconds=1) if since is not None else 0.0
+
+
+def seconds_until_none_rests(view: View) -> float:
+    """Return how long until resting pools are asked like others: infinity with an autoscaler."""
+    lacked = lacked_seconds(view)
+    return FIXED_SECONDS - lacked if lacked and not is_scaled(view) else float("inf")
 
 
 def untried_room(view: View) -> Counter[str]:

@@ -11,6 +11,7 @@ from datetime import timedelta
 from spotrun.api.capacitypool import Capacity
 from spotrun.api.names import Reason
 from spotrun.policies.placement.capacity_swap import stays_wake_after_seconds
+from spotrun.policies.placement.free_capacity import seconds_until_none_rests
 from spotrun.policies.placement.plan import (
     Plan,
     asked_for,
@@ -19,7 +20,7 @@ from spotrun.policies.placement.plan import (
     remaining,
     why_forbidden,
 )
-from spotrun.policies.placement.pool_choice import acceptable, seconds_until_none_rests
+from spotrun.policies.placement.pool_choice import acceptable
 from spotrun.policies.placement.ranking import describe
 from spotrun.policies.placement.replica_homes import homes
 from spotrun.policies.placement.supply import (

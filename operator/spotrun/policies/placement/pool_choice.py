@@ -13,8 +13,7 @@ from spotrun.api.capacitypool import Capacity
 from spotrun.api.spec.placement import Homogeneous, Zones
 from spotrun.policies.placement.free_capacity import (
     believed_room,
-    is_scaled,
-    lacked_seconds,
+    seconds_until_none_rests,
     untried_room,
 )
 from spotrun.policies.placement.ranking import Ranked, home_zones, main_zone
@@ -28,8 +27,6 @@ MOST_POOLS = 16
 REST = timedelta(minutes=15)
 """The time after a loss in which the next node is asked from other pools: in recorded markets only
 16-28 % of lost capacity is back after 10 minutes, and a loss mostly takes several nodes."""
-FIXED = timedelta(minutes=1)
-"""A pod may take this long to find a node that is there already."""
 _WEIGHT = 100
 _OTHER_ZONE = 0.5
 """The part of the weight that another zone has while traffic between workers is not measured."""
@@ -121,14 +118,6 @@ def has_just_lost(view: View, pool: PoolFacts) -> bool:
     """Whether a pool took nodes away so recently that it rests."""
     lost = pool.last_interruption_at
     return lost is not None and view.now - lost < REST
-
-
-def seconds_until_none_rests(view: View) -> float:
-    """Return how long until resting pools are asked like others: infinity with an autoscaler."""
-    lacked = lacked_seconds(view)
-    if not lacked or is_scaled(view):
-        return float("inf")
-    return FIXED / timedelta(seconds=1) - lacked
 
 
 def below_on_demand(view: View, spot: list[Ranked], stable: list[Ranked]) -> list[Ranked]:

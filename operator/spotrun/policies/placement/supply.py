@@ -5,12 +5,13 @@ from datetime import timedelta
 
 from spotrun.api.capacitypool import Capacity
 from spotrun.policies.placement.free_capacity import (
+    FIXED_SECONDS,
     TRIED_SECONDS,
     is_scaled,
     lacked_seconds,
     some_room,
 )
-from spotrun.policies.placement.pool_choice import FIXED, below_on_demand, is_resting, to_be_had
+from spotrun.policies.placement.pool_choice import below_on_demand, is_resting, to_be_had
 from spotrun.policies.placement.ranking import Ranked, rank
 from spotrun.policies.pool.availability import TURNED_DOWN_SECONDS
 from spotrun.policies.pool.eligibility import Offers, offers
@@ -21,7 +22,6 @@ from spotrun.state.view import View
 
 SCALED_SECONDS = 600.0
 """A node from an autoscaler may take this long to come, while that time is not measured."""
-_FIXED_SECONDS = FIXED / timedelta(seconds=1)
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ def patience_seconds(view: View, worker: Worker) -> float:
         return TURNED_DOWN_SECONDS
     pools = [pool for name in worker.pod.pools if (pool := view.job.market.pool(name))]
     if len(pools) == 1 and pools[0].free_slots > 0:
-        return _FIXED_SECONDS  # it was sent there because the pool has room
+        return FIXED_SECONDS  # it was sent there because the pool has room
     return max((_provision_seconds(view, pool) for pool in pools), default=SCALED_SECONDS)
 
 
@@ -142,5 +142,5 @@ def scheduler_seconds_left(view: View, worker: Worker) -> float:
 
 def _provision_seconds(view: View, pool: PoolFacts) -> float:
     if pool.provision_seconds is not None:
-        return max(pool.provision_seconds, _FIXED_SECONDS)
-    return SCALED_SECONDS if is_scaled(view) else _FIXED_SECONDS
+        return max(pool.provision_seconds, FIXED_SECONDS)
+    return SCALED_SECONDS if is_scaled(view) else FIXED_SECONDS
