@@ -16,10 +16,14 @@ def call(function: Callable[[], T], look: Callable[[], None]) -> T:
 
     If `look` raises, the call ends some time later, and its result is dropped.
     """
-    result = begin(function)
-    while not wait([result], _LOOK_SECONDS).done:
+    return result_of(begin(function), look)
+
+
+def result_of(begun: Future[T], look: Callable[[], None]) -> T:
+    """Wait for the result of a call that was begun; `look` is called meanwhile, and may raise."""
+    while not wait([begun], _LOOK_SECONDS).done:
         look()
-    return result.result()
+    return begun.result()
 
 
 def begin(function: Callable[[], T]) -> Future[T]:

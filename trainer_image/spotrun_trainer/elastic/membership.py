@@ -75,7 +75,8 @@ class Membership:
         self._committed = NOTHING
         self._numbers = torch.empty(0)  # the sums of the last commit
         self._is_evaluating = False
-        self._is_torn = False  # part of the tracked state is old, part is received
+        self._is_torn = False  # part of the tracked state is old, part is received; or may be
+        self._is_proven = True  # what it got over NCCL is whole, as a commit after it shows
         self._giving: list[Pending] = []
         # The plan and the rank of a transfer of state that begins with the next step.
         self._owed: tuple[RecoveryPlan, int] | None = None
@@ -99,6 +100,7 @@ class Membership:
             self.finish_giving()
             _sum(context.group, numbers)
             self._committed, self.idle, self.held = pending, NOBODY, ()
+            self._is_torn, self._is_proven = False, True
         except PeerLostError as error:
             if not self.change(error, pending, numbers):
                 raise WorldChangedError from error
@@ -163,6 +165,8 @@ class Membership:
         self._context.leave_world(error)
         self._giving.clear()
         self._owed = None
+        if not self._is_proven:  # unless all others have the pending commit, which proves it
+            self._committed = NOTHING
 
     def _settle(self, pending: Commit, numbers: Tensor | None) -> Role:
         """Meet the others, and reach the same state; raises PeerLostError."""
@@ -180,6 +184,7 @@ class Membership:
             self._observer.begin()
             self._observer.met()
             self._committed, self.idle = Commit(context.rank_info.world_number, 0), NOBODY
+            self._is_proven = not context.group.is_nccl
             self._observer.arrived()
             return Role.KEEPS
         rank = context.group.rank
@@ -198,10 +203,13 @@ class Membership:
         else:
             self._give_numbers(plan, rank)
             self._owed = plan, rank
+        if Role.APPLIES in plan.roles:
+            _prove(context.group, context.device)
         if role is Role.TAKES:  # until all of it is here, the state is not valid
             self._committed, self._is_torn = NOTHING, True
         else:
             self._committed, self.idle = plan.agreed, plan.idle
+            self._is_torn, self._is_proven = False, True
         if not self._is_evaluating:
             self.begin_step()
         if role is not Role.TAKES:  # a receiver arrives with the state
@@ -216,6 +224,7 @@ class Membership:
         state = (*astuple(own.committed), *astuple(own.pending), int(own.is_evaluating), own.worker)
         row = (*state, *encode(self._observer.held()))
         table = group.all_gather(torch.tensor(row, device=self._context.device)).tolist()
+        _prove(group, self._context.device)
         states = [
             ProcessState(Commit(*row[:2]), Commit(*row[2:4]), bool(row[4]), row[5]) for row in table
         ]
@@ -253,7 +262,7 @@ class Membership:
             self._observer.unpack(header.extra)
             mates = _mates(plan, rank, group)
             state_transfer.receive(group, sources, context.tracked, header, device, mates=mates)
-        self._is_torn = False
+        self._is_torn, self._is_proven = group.is_nccl, not group.is_nccl
 
     def _check_whole(self) -> None:
         if self._is_torn:
@@ -266,16 +275,36 @@ class Membership:
 def _sum(group: Group, numbers: Tensor) -> None:
     """Sum over all processes, in place; also raises PeerLostError if one of them took no part.
 
-    A broken NCCL communicator ends its kernels early and stays broken. So a sum that has every
-    process's share proves the same of all collectives before it.
+    Over NCCL the proof is a sum of its own: that of the numbers might have ended early (ADR 10).
     """
     if group.size == 1:
         return
+    if group.is_nccl:
+        begun = group.all_reduce(numbers)
+        _prove(group, numbers.device)
+        begun.wait()
+        return
     shares = torch.cat([numbers, numbers.new_ones(1)])
     group.all_reduce(shares).wait()
-    if (there := shares[-1].item()) != group.size:
-        raise PeerLostError(f"only {there:g} of {group.size} processes took part in a sum")
+    _check_all(shares[-1], group)
     numbers.copy_(shares[:-1])
+
+
+def _prove(group: Group, device: torch.device) -> None:
+    """Raise PeerLostError unless all collectives of this world before this one were whole.
+
+    A broken communicator of NCCL ends its kernels early, also without an error, and stays broken.
+    So whoever lacks a part of an earlier collective adds nothing to this sum.
+    """
+    if group.is_nccl:
+        ones = torch.ones(1, dtype=torch.float64, device=device)
+        group.all_reduce(ones).wait()
+        _check_all(ones, group)
+
+
+def _check_all(ones: Tensor, group: Group) -> None:
+    if (there := ones.item()) != group.size:
+        raise PeerLostError(f"only {there:g} of {group.size} processes took part in a sum")
 
 
 def _sources(plan: RecoveryPlan, rank: int, group: Group) -> tuple[int, ...]:

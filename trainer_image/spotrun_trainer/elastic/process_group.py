@@ -5,12 +5,10 @@ process that is alone uses nothing of torch.distributed.
 """
 
 import atexit
-import os
 import time
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from contextlib import contextmanager
 from datetime import timedelta
 from functools import partial
 from types import MappingProxyType
@@ -21,7 +19,8 @@ from torch import Tensor, distributed
 from torch.distributed import PrefixStore, Store  # type: ignore[attr-defined]  # not in __all__
 
 from spotrun_trainer.data.order.sharding import NOBODY, Share
-from spotrun_trainer.elastic import background_call, p2p_stream
+from spotrun_trainer.elastic import background_call
+from spotrun_trainer.elastic.backends import gloo, nccl, p2p_stream
 from spotrun_trainer.elastic.connections import Connections
 from spotrun_trainer.elastic.errors import PeerLostError
 from spotrun_trainer.elastic.pending_collectives import (
@@ -41,15 +40,7 @@ from spotrun_trainer.parallel.giving_up import GivingUp
 from spotrun_trainer.process.device import name_of_gpu, with_index
 
 ARRIVAL_SECONDS = 600.0  # as long as torchrun's own join_timeout
-# All processes are there when they connect, and `form` does not wait this long for one that dies in
-# between. But the store answers no process while it looks up the name of a peer: see
-# process/dns.py.
-CONNECT_SECONDS = 20.0
-CONNECT_SECONDS_EACH = 0.02
-# A lost peer breaks its connections, or the agent reports it; long waits are for slow steps.
-COLLECTIVE_SECONDS = 1800.0
 _END_SECONDS = 0.1  # a cut collective ends within a millisecond, or with its time-out
-_WATCHDOG = "TORCH_NCCL_ASYNC_ERROR_HANDLING"  # torch reads it when a group is made
 _open = weakref.WeakSet["Group"]()
 _WHOLE = Parallel()
 
@@ -88,6 +79,7 @@ class Group:
         self._backend = backend
         self._connections = connections or Connections()
         self._begun: list[Any] = []  # works, of which some may not have ended
+        self._is_ending = False
         if backend is not None:
             _open.add(self)
 
@@ -251,6 +243,11 @@ class Group:
         """End all waits in this world, here and then at the peers; no collective in it succeeds."""
         self._connections.cut()
 
+    def end_on(self, gpu: torch.device) -> nccl.Ending:
+        """Begin to end all work of this broken world on a GPU; close it after that."""
+        self._is_ending = True
+        return nccl.Ending(self._backend, gpu)
+
     def close(self) -> None:
         """Close the connections."""
         for part in (*self.axes.values(), self.replica, self._peers):
@@ -258,7 +255,8 @@ class Group:
                 part.close()
         free_ended()
         if not self._is_quiet():
-            if self.is_nccl:  # its kernels, and all later ones, would wait for ever
+            # Its kernels, and all later ones, would wait for ever.
+            if self.is_nccl and not self._is_ending:
                 self._backend.abort()
             keep_alive(self._backend, self._begun)
         self._backend = None
@@ -283,7 +281,7 @@ class Group:
             if not is_of_a_connection(error):
                 raise
             raise PeerLostError(f"a peer is gone: {first_line(error)}") from error
-        is_on_gpu = self.is_nccl and tensor is not None and tensor.is_cuda
+        is_on_gpu = self.is_nccl and tensor is not None
         begun = Work(work, self._connections, on_gpu_by=self._backend if is_on_gpu else None)
         self._begun = [one for one in self._begun if not one.is_completed()]
         self._begun.append(begun)
@@ -311,7 +309,7 @@ def _connect(
         return Group(
             rank,
             size,
-            _gloo(own, rank, size) if gpu is None else _nccl(own, rank, size, gpu),
+            gloo.make(own, rank, size) if gpu is None else nccl.make(own, rank, size, gpu),
             is_nccl=gpu is not None,
             connections=connections,
             parallel=rank_info.parallel,
@@ -336,42 +334,6 @@ def _num_connections(rank_info: RankInfo) -> int:
     """Return the number of gloo's connections: each to each in every group of `_connect`."""
     in_parts = rank_info.replicas + rank_info.shards - 2 if rank_info.shards > 1 else 0
     return rank_info.size - 1 + in_parts + sum(len(one) - 1 for one in rank_info.axes)
-
-
-def _gloo(store: Store, rank: int, size: int) -> Any:  # noqa: ANN401
-    connect_seconds = CONNECT_SECONDS + CONNECT_SECONDS_EACH * size
-    gloo = distributed.ProcessGroupGloo(store, rank, size, timedelta(seconds=connect_seconds))
-    gloo._set_default_timeout(timedelta(seconds=COLLECTIVE_SECONDS))  # noqa: SLF001 - torch gives it no other name
-    return gloo
-
-
-def _nccl(store: Store, rank: int, size: int, gpu: torch.device) -> Any:  # noqa: ANN401
-    options = distributed.ProcessGroupNCCL.Options()
-    options._timeout = timedelta(seconds=COLLECTIVE_SECONDS)  # noqa: SLF001 - torch gives it no other name
-    with _without_watchdog():
-        nccl: Any = distributed.ProcessGroupNCCL(store, rank, size, options)
-    # Otherwise it connects in the first collective, and again in the first message to a peer: there
-    # the training's own thread would wait for a peer lost meanwhile, and could not be interrupted.
-    nccl.bound_device_id = gpu
-    nccl.eager_connect_single_device(gpu)
-    return nccl
-
-
-@contextmanager
-def _without_watchdog() -> Iterator[None]:
-    """Make groups without torch's watchdog, because we handle errors ourselves.
-
-    torchrun asks for a watchdog that ends the process; groups of the user's own keep it.
-    """
-    asked = os.environ.get(_WATCHDOG)
-    os.environ[_WATCHDOG] = "0"
-    try:
-        yield
-    finally:
-        if asked is None:
-            del os.environ[_WATCHDOG]
-        else:
-            os.environ[_WATCHDOG] = asked
 
 
 @atexit.register

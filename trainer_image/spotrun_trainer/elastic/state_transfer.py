@@ -26,7 +26,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from spotrun_trainer.elastic.p2p_stream import EVALUATION
+from spotrun_trainer.elastic.backends.p2p_stream import EVALUATION
 from spotrun_trainer.elastic.pending_collectives import Pending
 from spotrun_trainer.elastic.process_group import Group
 from spotrun_trainer.elastic.state_shares import Size, numbers_from_outside, share_out

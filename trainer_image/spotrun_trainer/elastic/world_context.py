@@ -16,6 +16,7 @@ from spotrun_trainer.checkpoint.places.store_meter import StoreMeter, open_store
 from spotrun_trainer.checkpoint.tiers.folder import Folder
 from spotrun_trainer.checkpoint.tiers.settings import read_settings
 from spotrun_trainer.data.cache.first_shards import FIRST_SHARDS, Position
+from spotrun_trainer.elastic.backends import nccl
 from spotrun_trainer.elastic.errors import LeftError, PeerLostError
 from spotrun_trainer.elastic.process_group import Group
 from spotrun_trainer.elastic.rank_info import (
@@ -78,10 +79,12 @@ class Context:
     is_at_boundary: bool = True  # between two steps, the last of which was not discarded
     expected_checkpoint: str = ""  # that run.load relied on instead of reading
     is_left_to_the_agent: bool = False  # only a new process can continue in its place
+    continues_over_nccl: bool = False  # after its world has broken
     env: Mapping[str, str] = field(default_factory=lambda: os.environ)
     replica: ReplicaGroup | None = None  # if several processes hold the model together
     mesh: Any = None  # torch's view of these processes, if it divides the model among them
     _group: Group | None = None
+    _ending: tuple[Group, nccl.Ending] | None = None  # of a world that broke over NCCL
     _watch: Watch | None = None
     _checkpoints: Checkpoints | None = None
 
@@ -215,9 +218,12 @@ class Context:
             is_break = error is not None and not isinstance(error, LeftError)
             if is_break or (error and not group.is_nccl):
                 group.cut()
-            # Work that NCCL has in its queue may never end: only a new process can continue.
-            self.is_left_to_the_agent |= group.is_nccl and is_break
-            group.close()
+            if is_break and group.is_nccl and self.continues_over_nccl:
+                self._ending = group, group.end_on(self.device)
+            else:
+                # Work that NCCL has in its queue may never end: only a new process can continue.
+                self.is_left_to_the_agent |= group.is_nccl and is_break
+                group.close()
         self.reporter.update(broken=world_number, in_process=not self.is_left_to_the_agent)
 
     def wait_for_world(
@@ -257,6 +263,7 @@ class Context:
             self._watch = self._watch or Watch(self.rank_info.directory)
             connections = self._watch.meets(world_number)
         with self.meter.span("wait"):
+            self._end_broken()
             group = Group.form(
                 self.rank_info, device=self.device, look=self.check_world, connections=connections
             )
@@ -267,6 +274,14 @@ class Context:
         self.trace.mark("group", world_number=world_number)
         return group
 
+    def _end_broken(self) -> None:
+        """Wait until nothing of the last world runs on the GPU; the others wait where they meet."""
+        if self._ending is not None:
+            group, ending = self._ending
+            ending.wait(self.check_world)
+            group.close()
+            self._ending = None
+
     def report_arrival(self, **progress: int | None) -> None:
         """Report that this process trains in its world and has the state.
 
@@ -274,7 +289,8 @@ class Context:
         """
         self.meter.enter_world()  # first: measurements belong to the reported world
         world = self.rank_info.world_number
-        known = {"ready": True, "in_process": True, "needs_boundary": self.group.is_nccl}
+        needs_boundary = self.group.is_nccl and not self.continues_over_nccl
+        known = {"ready": True, "in_process": True, "needs_boundary": needs_boundary}
         self.reporter.update(world_number=world, **known, **progress)
 
     def close(self) -> None:
@@ -334,6 +350,7 @@ def open_context(
         seed=seed,
         deterministic=deterministic,
         device=device,
+        continues_over_nccl=nccl.outlives_a_break(env, shards),
         world_file=world_file,
         interrupt=_interrupt(env, world_file),
         meter=meter,

@@ -274,15 +274,20 @@ class StepContext:
 
         None if it keeps nothing.
         """
-        can_keep = self.keeps and all(one.can_keep for one in self.all_gradients())
+        can_keep = self.keeps and not self.group.is_nccl
+        can_keep = can_keep and all(one.can_keep for one in self.all_gradients())
         if self.partial is None and can_keep:
             self.partial = Partial(self.batch.microbatches, self.device, self.sum_names)
         return self.partial
 
     def held(self) -> Held:
-        """Return what this process holds of a step after the world has broken."""
+        """Return what this process holds of a step after the world has broken.
+
+        Over NCCL nothing: sums that no commit has proved may be partial, and lie where the
+        gradients were.
+        """
         partial, order = self.partial, self._reducer.order
-        if partial is None or not partial.numbers or self.inner.count:
+        if partial is None or not partial.numbers or self.inner.count or self.group.is_nccl:
             return NOTHING_HELD
         summed = [bucket.is_summed for bucket in order]
         buckets = (*summed, False).index(False)

@@ -16,12 +16,14 @@ from torch import distributed, nn
 from torch.distributed import Store  # type: ignore[attr-defined]  # not in its __all__
 from typing_extensions import override
 
-from spotrun_trainer.elastic import p2p_stream, state_transfer
 from spotrun_trainer.elastic import process_group as group_module
+from spotrun_trainer.elastic import state_transfer
+from spotrun_trainer.elastic.backends import gloo, p2p_stream
+from spotrun_trainer.elastic.backends.gloo import CONNECT_SECONDS
 from spotrun_trainer.elastic.connections import Connections
 from spotrun_trainer.elastic.errors import PeerLostError
 from spotrun_trainer.elastic.pending_collectives import SLICE
-from spotrun_trainer.elastic.process_group import CONNECT_SECONDS, Group
+from spotrun_trainer.elastic.process_group import Group
 from spotrun_trainer.elastic.rank_info import RankInfo, find_rank_info
 from spotrun_trainer.elastic.state_transfer import Place
 from spotrun_trainer.elastic.store_rendezvous import Backend, meet
@@ -91,14 +93,14 @@ def connect_to_one_who_dies(victim: int) -> float:
     rank_info, connections = find_rank_info(os.environ, None), Connections()
     if rank_info.rank == victim:
         group_module.meet = meet_at_last  # type: ignore[attr-defined,assignment]
-    connect = group_module._gloo
+    connect = gloo.make
 
     def connecting(*args: Any, **kwargs: Any) -> object:
         # As the watch does, when there is another world by then.
         threading.Timer(0.3, connections.cut).start()
         return connect(*args, **kwargs)
 
-    group_module._gloo = connecting
+    gloo.make = connecting
     began = time.monotonic()
     with pytest.raises(PeerLostError):
         Group.form(rank_info, device=CPU, connections=connections).all_gather(torch.ones(1))
@@ -164,7 +166,7 @@ def test_a_state_is_waited_for_as_long_as_who_gives_it_evaluates() -> None:
 
 def sum_beside_a_stranger() -> float:
     """A thread connects to somewhere else amid this; and rank 0 takes part in a sum only late."""
-    rank_info, connect = find_rank_info(os.environ, None), group_module._gloo
+    rank_info, connect = find_rank_info(os.environ, None), gloo.make
     with ExitStack() as strangers:
 
         def connecting(*args: Any, **kwargs: Any) -> object:
@@ -172,7 +174,7 @@ def sum_beside_a_stranger() -> float:
             strangers.enter_context(socket.create_connection(listening.getsockname()))
             return connect(*args, **kwargs)
 
-        group_module._gloo = connecting
+        gloo.make = connecting
         group = Group.form(rank_info, device=CPU)
     if rank_info.rank == 0:
         time.sleep(5 * SLICE.total_seconds())

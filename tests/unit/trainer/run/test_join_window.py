@@ -18,7 +18,7 @@ from spotrun_trainer.elastic.world_context import Context
 from spotrun_trainer.loop.loop import Loop
 from spotrun_trainer.run import Run
 from tests.unit.trainer.run.elastic import Jobs, die, this_is
-from tests.unit.trainer.run.scripts import Plan, train
+from tests.unit.trainer.run.scripts import Plan, Trained, train
 from tests.unit.trainer.run.test_joining_workers import AT, JOINING_WORKER, wait_for
 from tests.unit.trainer.run.test_worlds import assert_undisturbed
 
@@ -122,6 +122,28 @@ class DieAt:
             Context.wait_for_world = told  # type: ignore[method-assign,assignment]
 
 
+def lose_in_a_join(jobs: Jobs, function: Callable[[Plan], Trained], death: DieAt) -> None:
+    """A worker joins two others, and one of the three dies."""
+    plan = Plan(
+        total=AT + 2,
+        with_batch_norm=True,
+        with_dropout=True,
+        deterministic=True,
+        nuisance=death,
+    )
+    job = jobs.start(function, plan, workers="ab")
+    job.until((death.folder / "held").exists)
+    job.bring_in(How.BOUNDARY, "a", JOINING_WORKER, "b")
+    (death.folder / "go").touch()
+    job.until_dead(death.victim)
+    if death.victim == JOINING_WORKER:
+        says_that_it_trains = job.progress(JOINING_WORKER).world_number == WORLD
+        assert says_that_it_trains == (death.point in HAS_THE_STATE)
+    survivors = [each for each in ("b", JOINING_WORKER, "a") if each != death.victim]
+    job.publish(How.ABORT, *survivors)
+    assert_undisturbed(plan, job, *survivors)
+
+
 @pytest.mark.parametrize(
     ("victim", "point"),
     [
@@ -132,21 +154,4 @@ class DieAt:
 def test_a_death_in_the_join_costs_the_others_nothing(
     jobs: Jobs, tmp_path: Path, victim: str, point: str
 ) -> None:
-    plan = Plan(
-        total=AT + 2,
-        with_batch_norm=True,
-        with_dropout=True,
-        deterministic=True,
-        nuisance=DieAt(victim, point, tmp_path),
-    )
-    job = jobs.start(train, plan, workers="ab")
-    job.until((tmp_path / "held").exists)
-    job.bring_in(How.BOUNDARY, "a", JOINING_WORKER, "b")
-    (tmp_path / "go").touch()
-    job.until_dead(victim)
-    if victim == JOINING_WORKER:
-        says_that_it_trains = job.progress(JOINING_WORKER).world_number == WORLD
-        assert says_that_it_trains == (point in HAS_THE_STATE)
-    survivors = [each for each in ("b", JOINING_WORKER, "a") if each != victim]
-    job.publish(How.ABORT, *survivors)
-    assert_undisturbed(plan, job, *survivors)
+    lose_in_a_join(jobs, train, DieAt(victim, point, tmp_path))
