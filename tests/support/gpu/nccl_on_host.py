@@ -54,7 +54,7 @@ class NcclOnHost:
     """An abort does not return, and ends nothing: a GPU that cannot be freed."""
     whole: ClassVar[dict[str, int]] = {}
     """Of these kinds so many more end whole. The next one ends early by itself: a collective with
-    half of the result, and a message with nothing."""
+    half of the result, and a message with zeros."""
 
     def __init__(self, store: Store, rank: int, size: int, _options: object) -> None:
         self.bound_device_id: torch.device | None = None
@@ -97,12 +97,16 @@ class NcclOnHost:
             else:
                 tensor.copy_(total)
 
-        return self._collective(tensor, reduce)
+        return self._collective(tensor, reduce, tensors)
 
     def broadcast(self, tensors: Sequence[Tensor], options: Any) -> WorkOnHost:
         """Copy one rank's tensor."""
         (tensor,) = tensors
-        return self._collective(tensor, lambda shares: _copy(tensor, shares[options.rootRank]))
+
+        def copy(shares: Sequence[Tensor | None]) -> None:
+            _copy(tensor, shares[options.rootRank])
+
+        return self._collective(tensor, copy, tensors)
 
     def allgather(
         self, outputs: Sequence[Sequence[Tensor]], tensors: Sequence[Tensor]
@@ -114,7 +118,7 @@ class NcclOnHost:
             for part, share in zip(parts, shares, strict=True):
                 _copy(part, share)
 
-        return self._collective(tensor, gather)
+        return self._collective(tensor, gather, parts)
 
     def alltoall_base(
         self, output: Tensor, given: Tensor, output_sizes: list[int], given_sizes: list[int]
@@ -154,6 +158,7 @@ class NcclOnHost:
         def hear() -> None:
             if ends_early:
                 self._is_aborted.set()
+                tensor.zero_()
                 return
             _copy(tensor, self._heard(number, tensor))
             self._tell(f"{number} is there", tensor.new_zeros(1))
@@ -161,7 +166,10 @@ class NcclOnHost:
         return self._begin(hear)
 
     def _collective(
-        self, own: Tensor, use: Callable[[Sequence[Tensor | None]], None]
+        self,
+        own: Tensor,
+        use: Callable[[Sequence[Tensor | None]], None],
+        written: Sequence[Tensor],
     ) -> WorkOnHost:
         number = self._next("collective")
         ends_early = self._ends_early("collective")
@@ -169,12 +177,12 @@ class NcclOnHost:
         def exchange() -> None:
             self._tell(f"{number}/{self._rank}", own)
             shares = [self._heard(f"{number}/{rank}", own) for rank in range(self._size)]
-            first_half = own.view(-1)[: own.numel() // 2]
-            before = first_half.clone()
+            before = [(half, half.clone()) for half in _first_half(written)]
             use(shares)
             if ends_early:
                 self._is_aborted.set()  # by NCCL itself: the process does not know
-                first_half.copy_(before)
+                for half, content in before:
+                    half.copy_(content)
 
         return self._begin(exchange)
 
@@ -205,7 +213,7 @@ class NcclOnHost:
     def _tell(self, key: str, tensor: Tensor) -> None:
         if not self._is_aborted.is_set():
             content = tensor.detach().contiguous().view(-1).view(torch.uint8)
-            self._store.set(key, content.numpy().tobytes())
+            self._store.set(key, content.numpy().tobytes())  # type: ignore[arg-type]  # or bytes
 
     def _heard(self, key: str, like: Tensor) -> Tensor | None:
         """Wait for what another process says; None once this one has aborted."""
@@ -224,6 +232,12 @@ def _run(stream: "queue.SimpleQueue[Callable[[], None] | None]") -> None:
         kernel()
 
 
+def _first_half(tensors: Sequence[Tensor]) -> Sequence[Tensor]:
+    if len(tensors) > 1:
+        return tensors[: len(tensors) // 2]
+    return [tensors[0].view(-1)[: tensors[0].numel() // 2]]
+
+
 def _ends(sizes: Sequence[int]) -> list[tuple[int, int]]:
     return list(zip(accumulate(sizes), sizes, strict=True))
 
@@ -236,5 +250,5 @@ def _copy(to: Tensor, share: Tensor | None) -> None:
 def pretend() -> None:
     """Let this process's worlds meet as if each process had a GPU of its own."""
     distributed.ProcessGroupNCCL = NcclOnHost  # type: ignore[misc,assignment]
-    process_group.name_of_gpu = lambda _device: f"process {os.getpid()}"  # type: ignore[attr-defined]
-    process_group.with_index = lambda device: device  # type: ignore[attr-defined]
+    process_group.name_of_gpu = lambda _device: f"process {os.getpid()}"  # type: ignore[attr-defined,assignment]
+    process_group.with_index = lambda device: device  # type: ignore[attr-defined,assignment]

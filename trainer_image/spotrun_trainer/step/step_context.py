@@ -274,8 +274,7 @@ class StepContext:
 
         None if it keeps nothing.
         """
-        can_keep = self.keeps and not self.group.is_nccl
-        can_keep = can_keep and all(one.can_keep for one in self.all_gradients())
+        can_keep = self.keeps and all(one.can_keep for one in self.all_gradients())
         if self.partial is None and can_keep:
             self.partial = Partial(self.batch.microbatches, self.device, self.sum_names)
         return self.partial

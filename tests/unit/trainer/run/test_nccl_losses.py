@@ -15,9 +15,10 @@ import pytest
 from spotrun.wire import How
 from spotrun_trainer.elastic import state_transfer
 from spotrun_trainer.elastic.backends import nccl
+from spotrun_trainer.elastic.membership import Membership
 from spotrun_trainer.run import Run
 from tests.support.gpu.nccl_on_host import NcclOnHost, pretend
-from tests.unit.trainer.run.elastic import Jobs, this_is
+from tests.unit.trainer.run.elastic import Job, Jobs, this_is
 from tests.unit.trainer.run.scripts import Plan, Trained, train
 from tests.unit.trainer.run.test_join_window import MEMBER, DieAt, lose_in_a_join
 from tests.unit.trainer.run.test_joining_workers import JOINING_WORKER
@@ -53,6 +54,14 @@ def train_over_nccl(plan: Plan) -> Trained:
     return train(plan)
 
 
+def assert_alike(plan: Plan, job: Job, *workers: str) -> None:
+    """All have the same bits, and the losses of an undisturbed training but for rounding."""
+    ended = job.ended(*workers)
+    assert [one.error for one in ended] == [""] * len(workers), ended[0].said
+    assert len({one.value.digest for one in ended}) == 1
+    assert undisturbed(plan).losses == pytest.approx(ended[0].value.losses, abs=1e-3)
+
+
 @pytest.mark.parametrize("death", DEATHS, ids=str)
 def test_survivors_go_on_as_if_nobody_had_died(jobs: Jobs, death: Death) -> None:
     plan = replace(PLAN, nuisance=death)
@@ -72,10 +81,7 @@ def test_with_sums_in_any_order_survivors_still_have_the_same_state(
     job.until_dead(death.worker)
     survivors = sorted({"a", "b", "c"} - {death.worker})
     job.publish(How.ABORT, *survivors)
-    ended = job.ended(*survivors)
-    assert [one.error for one in ended] == ["", ""], ended[0].said
-    assert ended[0].value.digest == ended[1].value.digest
-    assert undisturbed(plan).losses == pytest.approx(ended[0].value.losses, abs=1e-3)
+    assert_alike(plan, job, *survivors)
 
 
 @pytest.mark.parametrize("worker", ["a", "b"])
@@ -111,10 +117,40 @@ def test_a_collective_that_ends_early_by_itself_leaves_nothing_wrong(
     job = jobs.start(train_over_nccl, plan, workers="abc")
     job.until(lambda: job.progress("b").broken)
     job.publish(How.ABORT, "a", "b", "c")
-    ended = job.ended("a", "b", "c")
-    assert [one.error for one in ended] == [""] * 3, ended[0].said
-    assert len({one.value.digest for one in ended}) == 1
-    assert undisturbed(plan).losses == pytest.approx(ended[0].value.losses, abs=1e-3)
+    assert_alike(plan, job, "a", "b", "c")
+
+
+@dataclass(frozen=True)
+class MeetsBadly:
+    """A worker doubts a commit, and in the next world something that it is told is not there."""
+
+    doubt: Doubt
+    kind: str
+
+    def __call__(self, run: Run, step: int, count: int) -> None:
+        if not this_is(self.doubt.worker) or FIRED or (step, count) != (3, -1):
+            return
+        self.doubt(run, step, count)
+        FIRED.append(step)
+        exchange = Membership._exchange
+
+        def badly(*args: Any) -> Any:
+            Membership._exchange = exchange  # type: ignore[method-assign]
+            NcclOnHost.whole[self.kind] = 0
+            return exchange(*args)
+
+        Membership._exchange = badly  # type: ignore[assignment,method-assign]
+
+
+@pytest.mark.parametrize("kind", ["collective", "message"])
+def test_what_is_told_in_a_world_that_breaks_at_once_is_not_believed(jobs: Jobs, kind: str) -> None:
+    """Who has committed what, and the sums of a commit for who lacks them."""
+    plan = replace(PLAN, nuisance=MeetsBadly(Doubt("b", of_ones=True), kind), deterministic=False)
+    job = jobs.start(train_over_nccl, plan, workers="abc")
+    for world_number in (1, 2):
+        job.until(lambda number=world_number: job.progress("b").broken == number)  # type: ignore[misc]
+        job.publish(How.ABORT, "a", "b", "c")
+    assert_alike(plan, job, "a", "b", "c")
 
 
 def test_who_stands_still_holds_nobody_up(jobs: Jobs) -> None:

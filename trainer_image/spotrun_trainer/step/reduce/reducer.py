@@ -37,18 +37,11 @@ class Reducer:
     def sums_apart(self, bucket: Bucket) -> bool:
         """Whether the sum leaves its summands unchanged until it is complete.
 
-        A single parameter may be so large that this would take too much memory.
+        Over NCCL the step is computed again after a loss, and a single process sums nothing. A
+        single parameter may be so large that this would take too much memory.
         """
-        return self._keeps_sums and bucket.flat.nbytes <= APART_BYTES
-
-    @property
-    def _keeps_sums(self) -> bool:
-        """Whether a complete sum is kept when the world breaks.
-
-        A single process sums nothing. Over NCCL a sum is only known to be complete by the commit
-        after it.
-        """
-        return self.keeps and self.group.size > 1 and not self.group.is_nccl
+        is_of_many = self.group.size > 1 and not self.group.is_nccl
+        return self.keeps and is_of_many and bucket.flat.nbytes <= APART_BYTES
 
     def expect(self, buckets: Sequence[Bucket]) -> None:
         """Set the buckets to sum in the current phase, in this order."""
@@ -104,7 +97,7 @@ class Reducer:
             assert bucket.work is not None, "sent"
             bucket.work.wait()
             bucket.work = Done()  # so that no other optimizer waits again
-            bucket.is_summed |= self._keeps_sums
+            bucket.is_summed |= self.keeps and self.group.size > 1
 
     def _send(self, bucket: Bucket, *, is_dropped: bool = False) -> None:
         if self.sums_apart(bucket) and not is_dropped:
