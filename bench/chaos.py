@@ -11,6 +11,9 @@ leaves a mate, which waits until a joining worker has the missing part. Kills al
 collectives. Bits then differ from those of an undisturbed training: bench/chaos_compare.py
 describes what is compared instead.
 
+With `--nccl` a stand-in for NCCL carries the worlds (tests/support/gpu/nccl_on_host.py). It ends as
+NCCL was seen to end on a GPU, early and without an error, and no GPU is needed.
+
 Then, in a separate training (bench/chaos_joins.py), a whole machine is lost at a random moment of
 the first 0.3 s after each join, with real agents and the operator's own decisions: in turns that of
 the joining worker and that of one that trained before. Half of the losses close no connection.
@@ -33,7 +36,7 @@ The figures of joins are printed as soon as the last one is over, and also after
 Ctrl-C, SIGTERM or `--seconds`, with a remark. After signals the lines are not compared.
 
 Run as `.venv/bin/python bench/chaos.py [--quick] [--seeds 10] [--bursts 50] [--joins 100]
-[--only joins] [--seconds 1800] [--shard 2]`.
+[--only joins] [--seconds 1800] [--shard 2] [--nccl]`.
 """
 
 import argparse
@@ -60,14 +63,18 @@ def main() -> None:
     parser.add_argument(
         "--shard", type=how_many, default=1, help="processes that hold a copy; above 1 only bursts"
     )
+    parser.add_argument("--nccl", action="store_true", help="over a stand-in for NCCL; only bursts")
     parser.add_argument("--only", choices=("bursts", "joins"), default="")
     parser.add_argument("--first-seed", type=int, default=1)
     parser.add_argument("--seconds", type=how_many, help="after which no more is lost in joins")
     arguments = parser.parse_args()
+    if arguments.nccl and arguments.shard > 1:
+        parser.error("--nccl goes with whole copies: of processes that share one all start again")
     if arguments.quick:
         arguments.seeds, arguments.bursts, arguments.joins = 2, 10, 4
     is_well = arguments.only == "joins" or disturb(arguments)
-    is_well &= arguments.only == "bursts" or arguments.shard > 1 or lose_after_joins(arguments)
+    has_joins = arguments.only != "bursts" and arguments.shard == 1 and not arguments.nccl
+    is_well &= not has_joins or lose_after_joins(arguments)
     sys.exit(not is_well)
 
 
@@ -79,7 +86,7 @@ def disturb(arguments: argparse.Namespace) -> bool:
         for seed in range(arguments.first_seed, arguments.first_seed + arguments.seeds):
             folder = Path(scratch) / f"seed-{seed}"
             folder.mkdir()
-            chaos = Chaos(folder, seed, arguments.shard)
+            chaos = Chaos(folder, seed, arguments.shard, nccl=arguments.nccl)
             try:
                 chaos.begin()
                 for _ in range(arguments.bursts):
@@ -103,6 +110,7 @@ def disturb(arguments: argparse.Namespace) -> bool:
         "bursts",
         seeds=arguments.seeds,
         shard=arguments.shard,
+        nccl_stand_in=arguments.nccl,
         kinds=dict(bursts),
     )
     say("chaos_stuck", stuck, "bursts")

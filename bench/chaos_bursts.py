@@ -1,8 +1,9 @@
 """Random events during a training, one burst after the other; see bench/chaos.py.
 
-Workers are real processes with real gloo groups. This module simulates the operator, and publishes
-worlds as the operator does: only whole copies of the model, if several processes hold one
-(`shard`). A worker without a mate then waits for one, and is in no world meanwhile.
+Workers are real processes with real gloo groups, or with a stand-in for NCCL's. This module
+simulates the operator, and publishes worlds as the operator does: only whole copies of the model,
+if several processes hold one (`shard`). A worker without a mate then waits for one, and is in no
+world meanwhile.
 """
 
 import random
@@ -15,12 +16,13 @@ from pathlib import Path
 
 from bench import chaos_links
 from bench.chaos_copies import Workers, whole_copies
-from bench.chaos_training import POINTS, POINTS_IN_PASSES, train
+from bench.chaos_training import POINTS, POINTS_IN_PASSES, train, train_over_nccl
 from spotrun.wire import How
 from tests.unit.trainer.run.elastic import Job
 
 SECONDS = 15.0
 WARM_SECONDS = 60.0  # until a joining worker is warm; the others do not wait for it
+LATE_SECONDS = 2.0  # as in the operator's policies/world/join_timeout.py
 STACKS_SECONDS = 1.0  # until stuck processes have printed their stacks
 MOST_WORKERS = 4
 COPIES = 2  # the number at the start of a training
@@ -36,7 +38,7 @@ class StuckError(Exception):
 class Chaos:
     """One training, and the seed of its disturbances."""
 
-    def __init__(self, folder: Path, seed: int, shard: int = 1) -> None:
+    def __init__(self, folder: Path, seed: int, shard: int = 1, *, nccl: bool = False) -> None:
         self.num_aimed = 0
         self.num_stranded = 0  # had to be started again instead of waiting for a mate
         self.bursts = Counter[str]()
@@ -44,7 +46,9 @@ class Chaos:
         self._is_sharded = shard > 1
         self._points = (*POINTS, *POINTS_IN_PASSES) if self._is_sharded else POINTS
         self._dice = random.Random(seed)  # noqa: S311
-        self._job = Job(folder, train, folder, None, 0.0, shard)
+        self._is_nccl = nccl  # nobody hears of a loss but from the operator
+        function = train_over_nccl if nccl else train
+        self._job = Job(folder, function, folder, None, 0.0, shard)
         self._workers = Workers(shard)
         self._gone = set[str]()  # workers that ended by themselves
         self._asleep: list[str] = []
@@ -132,9 +136,9 @@ class Chaos:
 
     def _leave(self) -> None:
         leaver = self._dice.choice(self._workers.members)
-        stays = self._workers.without(leaver)
+        stays, present = self._workers.without(leaver), self._job.world_number
         self._publish(How.BOUNDARY, stays)
-        self._until(lambda: self._job.progress(leaver).broken)
+        self._until(lambda: self._job.progress(leaver).broken >= present)
         self._kill_at_once(leaver)
 
     def _stop(self) -> None:
@@ -199,10 +203,19 @@ class Chaos:
         fate = self._dice.random()
         if fate < 0.5:
             self._publish(How.BOUNDARY, self._shuffled([*self._workers.usable, worker]))
+            if self._is_nccl:
+                self._break_off_if_late()
         elif fate < 0.75:
             self._asleep.append(worker)  # it must not train on alone
         else:
             self._kill_at_once(worker)
+
+    def _break_off_if_late(self) -> None:
+        """End all waits if someone does not arrive in time: it may still wait in an older world."""
+        try:
+            self._until(self._all_are_there, LATE_SECONDS)
+        except StuckError:
+            self._publish(How.ABORT, self._workers.usable)
 
     def _prepare(self, parts: Sequence[int]) -> list[str]:
         """Let joining workers become warm while the others train; returns the world with them."""

@@ -27,6 +27,7 @@ from typing_extensions import override
 
 from bench import chaos_links
 from spotrun_trainer import Parallel, Run
+from spotrun_trainer.elastic.backends import nccl
 from spotrun_trainer.elastic.membership import Membership
 from spotrun_trainer.elastic.replica_group import ReplicaGroup
 from spotrun_trainer.loop import state_sync
@@ -34,6 +35,7 @@ from spotrun_trainer.parallel.local import local
 from spotrun_trainer.state.tracked import Tracked
 from spotrun_trainer.step.deterministic_reduce import TreeGradients
 from spotrun_trainer.step.gradients import BucketedGradients, LocalGradients
+from tests.support.gpu import nccl_on_host
 
 SAMPLES, FEATURES, CLASSES = 960, 8, 3
 GLOBAL_BATCH, MICROBATCH = 16, 2
@@ -101,6 +103,15 @@ def train(folder: Path, alone: Alone | None, pause_seconds: float = 0.0, shard: 
         with (folder / f"{worker}.jsonl").open("a", buffering=1) as lines:
             for line in _trained(folder, alone, pause_seconds, shard):
                 lines.write(json.dumps(line | ({"part": part} if shard > 1 else {})) + "\n")
+
+
+def train_over_nccl(
+    folder: Path, alone: Alone | None, pause_seconds: float = 0.0, shard: int = 1
+) -> None:
+    """Train as on GPUs, over a stand-in for NCCL, and continue after losses."""
+    nccl_on_host.pretend()
+    os.environ[nccl.VARIABLE] = "1"
+    train(folder, alone, pause_seconds, shard)
 
 
 def _trained(

@@ -21,6 +21,8 @@ from tests.support.gpu.device_commit.designs import (
 )
 from tests.support.gpu.device_commit.explorer import explore
 
+WAITS = {"host_waits": True, "sums_are_kept": False}
+"""As `Run` commits over NCCL today (ADR 16)."""
 QUICK = [one_communicator(2, steps=3), sums_elsewhere(2, canary=True, steps=1)]
 SOUND = [
     *QUICK,
@@ -28,6 +30,8 @@ SOUND = [
     sums_elsewhere(2, canary=True),
     sums_in_copies(1, 2, kills=1),
     sums_in_copies(2, 2),
+    one_communicator(3, kills=2, steps=3, **WAITS),
+    sums_in_copies(1, 2, **WAITS),
 ]
 BROKEN = [
     one_communicator(2, flag_is_reset=False),
@@ -36,6 +40,7 @@ BROKEN = [
     one_communicator(2, commit_is_bare=False),
     one_communicator(2, sums_are_kept=False),
     unordered_streams(2),
+    one_communicator(2, commit_is_bare=False, **WAITS),
     sums_elsewhere(2, canary=False, steps=1),
     sums_in_copies(1, 2, canaries_are_chained=False),
 ]

@@ -1,4 +1,4 @@
-"""The argument of ADR 10: what the proposed commit needs, and what goes wrong without each part."""
+"""The arguments of ADR 10 and 16: what a commit needs, and what goes wrong without each part."""
 
 import pytest
 
@@ -11,6 +11,7 @@ from tests.support.gpu.device_commit.designs import (
 )
 from tests.support.gpu.device_commit.explorer import Fault, explore
 
+WAITS = {"host_waits": True, "sums_are_kept": False}
 WRONG, APART, STRANDED = Fault.WRONG_SUM, Fault.TWO_APART, Fault.STRANDED
 
 
@@ -26,6 +27,38 @@ def test_the_proposed_design_is_sound_in_every_run(design: Design) -> None:
     found = explore(design)
     assert found.ends > 1_000  # it has looked
     assert not found.faults
+
+
+@pytest.mark.parametrize(
+    "design",
+    [
+        pytest.param(one_communicator(2, steps=3, **WAITS), id="two members"),
+        pytest.param(one_communicator(3, steps=3, kills=2, **WAITS), id="three members"),
+        pytest.param(
+            sums_elsewhere(2, canary=True, steps=1, **WAITS), id="sums on another communicator"
+        ),
+    ],
+)
+def test_where_the_host_waits_one_place_for_sums_is_enough(design: Design) -> None:
+    """As `Run` commits over NCCL (ADR 16): only the flag tells the host of an early end."""
+    found = explore(design)
+    assert found.ends > 100  # it has looked
+    assert not found.faults
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        pytest.param(
+            one_communicator(2, commit_is_bare=False, **WAITS), id="numbers in the commit"
+        ),
+        pytest.param(one_communicator(2, flag_is_exact=False, **WAITS), id="any positive sum"),
+        pytest.param(one_communicator(2, abort_is_for_ever=False, **WAITS), id="not drained"),
+        pytest.param(sums_elsewhere(2, canary=False, steps=1, **WAITS), id="no canary"),
+    ],
+)
+def test_a_host_that_waits_needs_the_other_parts(broken: Design) -> None:
+    assert explore(broken).faults[WRONG] > 0
 
 
 @pytest.mark.parametrize(

@@ -47,6 +47,9 @@ class Design:
     kernels: tuple[Kernel, ...]
     steps: int = 2
     kills: int = 1
+    host_waits: bool = False
+    """The host reads the flag before it puts the optimizer into the stream, and the next step after
+    that; it does not know of an early end. Else it is a step ahead."""
     host_is_whole_steps_ahead: bool = False
     """An abort finds whole steps in the stream; else any number of kernels."""
     flag_is_reset: bool = True

@@ -71,7 +71,7 @@ def explore(design: Design, *, until_first_fault: bool = False) -> Found:
     while ahead and not (until_first_fault and found.faults):
         state = ahead.pop()
         found.states += 1
-        found.ends += _has_ended(state)
+        found.ends += _has_ended(state, design)
         found.faults.update(_faults(state, design))
         for moved in _moves(state, design):
             following = _without_names(moved, design)
@@ -86,9 +86,9 @@ def _new_member(design: Design) -> Member:
     return Member(sums=((-1, SHARE),) * places)
 
 
-def _has_ended(state: State) -> bool:
+def _has_ended(state: State, design: Design) -> bool:
     return all(
-        one.aborted and one.done == one.queued and not one.has_begun
+        one.aborted and one.done == _in_stream(one, design) and not one.has_begun
         for one in state
         if one.is_alive
     )
@@ -103,7 +103,7 @@ def _faults(state: State, design: Design) -> Iterator[Fault]:
     behind = [one for one in alive if one.applied < newest]
     if any(one.applied < newest - 1 for one in behind):
         yield Fault.TWO_APART
-    if _has_ended(state) and any((newest - 1, WHOLE) not in one.sums for one in behind):
+    if _has_ended(state, design) and any((newest - 1, WHOLE) not in one.sums for one in behind):
         yield Fault.STRANDED
 
 
@@ -123,10 +123,22 @@ def _moves(state: State, design: Design) -> Iterator[State]:
 
 def _in_stream(member: Member, design: Design) -> int:
     """Return how many kernels the host may have put into the stream by now."""
+    if design.host_waits:
+        return _known_to_host(member, design)
     if member.aborted:
         return member.queued
     # One step ahead: the step before the newest in the stream need not be known yet.
     return min(member.applied + 2, design.steps) * len(design.kernels)
+
+
+def _known_to_host(member: Member, design: Design) -> int:
+    """Return the kernels up to the flag that the host waits for, or up to the one that it saw."""
+    size = len(design.kernels)
+    step, place = divmod(member.done, size)
+    if step == design.steps:
+        return member.done
+    flag = step * size + size - 1
+    return flag + (place == size - 1 and member.has_flag)
 
 
 def _aborts(member: Member, design: Design) -> Iterator[Member]:
@@ -138,7 +150,8 @@ def _aborts(member: Member, design: Design) -> Iterator[Member]:
             yield aborted
             continue
         last = _in_stream(member, design)
-        first = last if design.host_is_whole_steps_ahead else member.done + member.has_begun
+        has_all = design.host_is_whole_steps_ahead or design.host_waits
+        first = last if has_all else member.done + member.has_begun
         for queued in range(first, last + 1):
             yield aborted._replace(queued=queued, aborted_at=member.done)
 
@@ -151,7 +164,7 @@ def _run_on(member: Member, design: Design) -> Member:
     """
     if not design.abort_is_for_ever or member.aborted != sum(design.communicators):
         return member
-    while member.done < member.queued and not member.has_begun:
+    while member.done < _in_stream(member, design) and not member.has_begun:
         member = _run_alone(member, design)
     return member
 
