@@ -3,10 +3,13 @@
 import os
 import signal
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
+from spotrun_trainer.elastic.backends import nccl
 from tests.integration.trainer.helpers import Place
 from tests.integration.trainer.traces import pid_of, pids_of, steps_of, trains
+from tests.support.cluster.operator_world import ROOT
 from tests.support.jobs.statuses import failures_of
 
 LONG = ("--steps", 100_000, "--pause", 0.02)
@@ -17,8 +20,12 @@ def parent_of(pid: int) -> int:
     return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
-async def start(place: Place, script: Path | str, workers: int, **sizes: int) -> None:
-    await place.start(script, place.folder, *LONG, workers=workers, sizes={"min": 1, **sizes})
+async def start(
+    place: Place, script: Path | str, workers: int, *, env: Mapping[str, str] = {}, **sizes: int
+) -> None:
+    """Start a job whose workers train for as long as the test takes."""
+    least = {"min": 1, **sizes}
+    await place.start(script, place.folder, *LONG, workers=workers, sizes=least, env=env)
 
 
 async def test_a_survivor_goes_on_with_the_very_next_step(place: Place) -> None:
@@ -35,6 +42,32 @@ async def test_a_survivor_goes_on_with_the_very_next_step(place: Place) -> None:
     back_at = min(line["time"] for line in lines if line["size"] == 1)
     print(f"rank 0 lost, the other one goes on: {back_at - lost_at:.2f} s")
     assert job["status"]["world"]["entry"] == "Abort"
+    assert failures_of(job["status"]) == 0
+
+
+async def test_over_nccl_survivors_go_on_if_they_are_asked_to(place: Place) -> None:
+    """And a replacement joins them; what carries the worlds is a stand-in, on the CPU."""
+    await place.add_nodes("c", "d")
+    env = {nccl.VARIABLE: "1", "PYTHONPATH": str(ROOT)}
+    await start(place, "in_process_over_nccl.py", 3, env=env)
+    async with place.operator():
+        lines = await place.until_trace(trains(3))
+        survivors = [pid_of(lines, rank) for rank in (1, 2)]
+        lost_at = time.time()
+        await place.machine(await place.member(0)).vanish(delete_node=True)
+        lines = await place.until_trace(trains(2))
+        world = (await place.job())["status"]["world"]
+        before = pids_of(lines)
+        lines = await place.until_trace(
+            lambda lines: any(x["size"] == 3 and x["pid"] not in before for x in lines)
+        )
+        job = await place.job()
+    for survivor in survivors:
+        steps = steps_of(lines, survivor)
+        assert list(range(1, len(steps) + 1)) == steps
+    back_at = min(line["time"] for line in lines if line["size"] == 2)
+    print(f"rank 0 lost, two others go on: {back_at - lost_at:.2f} s")
+    assert world["entry"] == "Abort"
     assert failures_of(job["status"]) == 0
 
 

@@ -1,0 +1,8 @@
+"""The loop of in_process.py, as on GPUs: over a stand-in for NCCL."""
+
+import in_process
+
+from tests.support.gpu import nccl_on_host
+
+nccl_on_host.pretend()
+in_process.main()
