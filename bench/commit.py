@@ -22,7 +22,7 @@ from tests.support.gpu.device_commit.designs import (
 from tests.support.gpu.device_commit.explorer import explore
 
 WAITS = {"host_waits": True, "sums_are_kept": False}
-"""As `Run` commits over NCCL today (ADR 16)."""
+"""The choices of `Run` over NCCL today (ADR 16)."""
 QUICK = [one_communicator(2, steps=3), sums_elsewhere(2, canary=True, steps=1)]
 SOUND = [
     *QUICK,

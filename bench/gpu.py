@@ -12,7 +12,8 @@ they are copied during the step's forward and backward passes, and the copy must
 its update. The first save allocates pinned memory.
 
 `gpu_node_lost_stall_seconds`: two processes on this GPU, one of which is killed during a step, with
-a scripted operator that sees the loss at once (bench/gpu_losses.py).
+a scripted operator that sees the loss at once, over gloo, and over NCCL where that lets processes
+share a GPU (bench/gpu_losses.py).
 
 `gpu_watch_look_ms`: what an agent asks of the driver every five seconds.
 

@@ -1,10 +1,11 @@
 """Two processes that share one GPU, one of which is killed during a step: the other one's stall.
 
-They sum with gloo, as processes on one GPU do. A scripted operator announces the next world to both
-as soon as the killed process is gone: the time that a real operator needs to notice it is in
-bench/recovery.py. The training is deterministic and small (its steps take milliseconds), so that
-the survivor's weights can be compared, bit for bit, with those of an undisturbed training in one
-process.
+They sum with gloo, as processes on one GPU do; and with NCCL, where it lets several processes share
+a GPU (2.30), and continue over it after a loss (SPOTRUN_NCCL_IN_PROCESS). A scripted operator
+announces the next world to both as soon as the killed process is gone: the time that a real
+operator needs to notice it is in bench/recovery.py. The training is deterministic and small (its
+steps take milliseconds), so that the survivor's weights can be compared, bit for bit, with those of
+an undisturbed training in one process.
 """
 
 import json
@@ -22,9 +23,12 @@ from torch.utils.data import TensorDataset
 from bench.operator_bench import say
 from spotrun.wire import How
 from spotrun_trainer import Run
+from spotrun_trainer.elastic.backends import nccl
+from spotrun_trainer.elastic.store_rendezvous import Backend
 from tests.support.processes.trainer_world import run_alone
 from tests.unit.trainer.run.elastic import Jobs, die
 from tests.unit.trainer.run.scripts import Trained
+from tests.unit.trainer.run.test_gpu_groups import neighbours_on_one_gpu
 
 STEPS, KILLED_IN = 120, 60
 WIDTH = 1024
@@ -54,26 +58,39 @@ def train(folder: Path) -> str:
 
 
 def measure_losses(repeats: int) -> None:
-    """Kill one of two processes, several times."""
+    """Kill one of two processes, several times over each backend."""
     with tempfile.TemporaryDirectory() as name:
         alone = run_alone(train, Path(name)).value
-    stalls, lost, equal = [], 0, True
-    for _ in range(repeats):
-        with tempfile.TemporaryDirectory() as name:
-            stall, again, weights = lose_one(Path(name))
-        stalls.append(stall)
-        lost += again
-        equal = equal and weights == alone
-    say("gpu_node_lost_stall_seconds", stalls, "s")
-    say("gpu_node_lost_steps_lost", lost, "steps")
-    say("gpu_node_lost_bits_equal", int(equal), "of all losses")
+    for backend in backends():
+        stalls, lost, equal = [], 0, True
+        for _ in range(repeats):
+            with tempfile.TemporaryDirectory() as name:
+                stall, again, weights = lose_one(Path(name), backend)
+            stalls.append(stall)
+            lost += again
+            equal = equal and weights == alone
+        say("gpu_node_lost_stall_seconds", stalls, "s", backend=backend.value)
+        say("gpu_node_lost_steps_lost", lost, "steps", backend=backend.value)
+        say("gpu_node_lost_bits_equal", int(equal), "of all losses", backend=backend.value)
 
 
-def lose_one(folder: Path) -> tuple[float, int, str]:
+def backends() -> list[Backend]:
+    """Return those over which several processes can share this machine's GPU."""
+    has_gpu = torch.cuda.is_available()
+    if has_gpu and torch.cuda.nccl.version() >= (2, 30):  # type: ignore[no-untyped-call]
+        return [Backend.GLOO, Backend.NCCL]
+    return [Backend.GLOO]
+
+
+def lose_one(folder: Path, backend: Backend) -> tuple[float, int, str]:
     """Return the survivor's stall, its repeated steps, and its final weights."""
     jobs = Jobs(folder)
     try:
-        job = jobs.start(train, folder, workers="ab")
+        job = jobs.start(train, folder, workers=())
+        job.publish(How.RESTART, "a", "b")
+        for number, worker in enumerate("ab"):
+            shared = {**neighbours_on_one_gpu(number), nccl.VARIABLE: "1"}
+            job.start(worker, env=shared if backend is Backend.NCCL else {})
         job.until_dead("b")
         job.publish(How.ABORT, "a")
         (survivor,) = job.ended("a")

@@ -1,7 +1,6 @@
 """The loop of in_process.py, as on GPUs: over a stand-in for NCCL."""
 
-import in_process
-
+from tests.scripts import in_process
 from tests.support.gpu import nccl_on_host
 
 nccl_on_host.pretend()

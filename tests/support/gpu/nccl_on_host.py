@@ -48,13 +48,13 @@ class NcclOnHost:
     """The part of torch's ProcessGroupNCCL that a world uses."""
 
     class Options:
-        """Those that torch has; none changes anything here."""
+        """The options that torch has; none changes anything here."""
 
     never_ends = False
     """An abort does not return, and ends nothing: a GPU that cannot be freed."""
     whole: ClassVar[dict[str, int]] = {}
-    """Of these kinds so many more end whole. The next one ends early by itself: a collective with
-    half of the result, and a message with zeros."""
+    """The number of each kind that still end whole. The next one ends early by itself: a collective
+    with half of the result, and a message with zeros."""
 
     def __init__(self, store: Store, rank: int, size: int, _options: object) -> None:
         self.bound_device_id: torch.device | None = None

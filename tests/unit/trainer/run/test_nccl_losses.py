@@ -20,6 +20,7 @@ from spotrun_trainer.run import Run
 from tests.support.gpu.nccl_on_host import NcclOnHost, pretend
 from tests.unit.trainer.run.elastic import Job, Jobs, this_is
 from tests.unit.trainer.run.scripts import Plan, Trained, train
+from tests.unit.trainer.run.test_gpu_groups import neighbours_on_one_gpu
 from tests.unit.trainer.run.test_join_window import MEMBER, DieAt, lose_in_a_join
 from tests.unit.trainer.run.test_joining_workers import JOINING_WORKER
 from tests.unit.trainer.run.test_worlds import (
@@ -287,3 +288,26 @@ def test_a_process_continues_where_it_is_asked_to_and_holds_a_whole_copy(
 def test_another_value_is_refused() -> None:
     with pytest.raises(ValueError, match="SPOTRUN_NCCL_IN_PROCESS is 'yes': 1 lets processes"):
         nccl.outlives_a_break({nccl.VARIABLE: "yes"}, 1)
+
+
+@pytest.mark.gpu(shared=True)
+@pytest.mark.parametrize(
+    "death",
+    [
+        DieInForward("c"),
+        DieInCollective("a", 1, takes_part=False),
+        DieInCollective("c", 2, takes_part=True),
+        DieInCollective("c", 6, takes_part=False),
+    ],
+    ids=str,
+)
+def test_on_a_gpu_survivors_go_on_as_if_nobody_had_died(jobs: Jobs, death: Death) -> None:
+    plan = replace(PLAN, nuisance=death)
+    job = jobs.start(train, plan, workers=())
+    job.publish(How.RESTART, "a", "b", "c")
+    for number, worker in enumerate("abc"):
+        job.start(worker, env={**neighbours_on_one_gpu(number), nccl.VARIABLE: "1"})
+    job.until_dead(death.worker)
+    survivors = sorted({"a", "b", "c"} - {death.worker})
+    job.publish(How.ABORT, *survivors)
+    assert_undisturbed(plan, job, *survivors)
