@@ -18,7 +18,9 @@ from devcluster.cluster import Cluster
 from tests.campaign.campaign import Campaign
 from tests.campaign.journal import Journal, summary, table
 from tests.campaign.kinds.every import KINDS
+from tests.campaign.kinds.releases import KINDS as RELEASES
 from tests.campaign.plan import Plan, drawn
+from tests.campaign.releases import NoHistoryError, source
 from tests.campaign.scenarios import SCENARIOS
 from tests.support.cluster.operator_world import install_crds
 
@@ -50,9 +52,8 @@ def main() -> int:
 async def _run(campaign: Campaign, options: argparse.Namespace) -> None:
     until = time.monotonic() + 3600 * options.hours
     if options.plan:
-        plans = [Plan.read(text) for text in options.plan]
-        await campaign.prepare(sorted({plan.scenario for plan in plans}))
-        await campaign.run_all(iter(plans), until=until, most=10**9)
+        await campaign.prepare(sorted({plan.scenario for plan in options.plan}))
+        await campaign.run_all(iter(options.plan), until=until, most=10**9)
         return
     writes = await campaign.prepare(options.scenarios)
     plans_drawn = drawn(options.kinds, writes, options.seed)
@@ -66,11 +67,31 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--hours", type=float, default=0.15)
     parser.add_argument("--plans", type=int, default=10**9, help="end when the journal has so many")
-    parser.add_argument("--plan", action="append", help="run this plan, instead of drawn ones")
+    parser.add_argument(
+        "--plan", type=_plan, action="append", help="run this plan, instead of drawn ones"
+    )
     parser.add_argument("--width", type=int, default=6, help="plans at once")
     parser.add_argument("--journal", type=Path, default=_JOURNAL)
     parser.add_argument("--table", type=Path, help="write the table of all plans to this file")
-    return parser.parse_args()
+    options = parser.parse_args()
+    kinds = {fault.kind for plan in options.plan or () for fault in plan.faults} or options.kinds
+    if needs_history := sorted(RELEASES.keys() & kinds):
+        try:
+            source()
+        except NoHistoryError as error:
+            parser.error(f"{', '.join(needs_history)}: {error}, or choose other --kinds")
+    return options
+
+
+def _plan(text: str) -> Plan:
+    try:
+        plan = Plan.read(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+    _Names(list(SCENARIOS))(plan.scenario)
+    for fault in plan.faults:
+        _Names(list(KINDS))(fault.kind)
+    return plan
 
 
 class _Names:

@@ -61,7 +61,7 @@ async def _started(ground: Ground, folder: Path) -> asyncio.subprocess.Process:
         *("--agents-host", host, "--agents-port", str(world.port)),
         *("--metrics-host", host, "--metrics-port", str(metrics)),
         *("--liveness-port", str(liveness), "--lease-seconds", str(round(TERMS.lease_seconds))),
-        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(_source())},
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(source())},
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.DEVNULL,
         stderr=asyncio.subprocess.DEVNULL,
@@ -87,13 +87,17 @@ async def _ended(process: asyncio.subprocess.Process) -> None:
         await process.wait()
 
 
+class NoHistoryError(Exception):
+    """The repository lacks the commit of the earlier operator."""
+
+
 @cache
-def _source() -> Path:
+def source() -> Path:
     """Return the folder of the operator's source as it was, taken from the history."""
     asked = ["git", "archive", EARLIER, "operator"]
     packed = subprocess.run(asked, cwd=ROOT, capture_output=True, check=False)
     if packed.returncode:
-        raise RuntimeError(f"{' '.join(asked)} failed: fetch the whole history of the repository")
+        raise NoHistoryError(f"{' '.join(asked)} failed: fetch the whole history of the repository")
     folder = ROOT / ".campaign" / f"operator-of-{EARLIER}"
     folder.mkdir(parents=True, exist_ok=True)
     with tarfile.open(fileobj=io.BytesIO(packed.stdout)) as archive:
