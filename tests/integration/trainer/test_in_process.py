@@ -46,29 +46,28 @@ async def test_a_survivor_goes_on_with_the_very_next_step(place: Place) -> None:
 
 
 async def test_over_nccl_survivors_go_on_if_they_are_asked_to(place: Place) -> None:
-    """And a replacement joins them; what carries the worlds is a stand-in, on the CPU."""
+    """Both, though one of them is slow to free its GPU; and a replacement joins them.
+
+    What carries the worlds is a stand-in, on the CPU.
+    """
     await place.add_nodes("c", "d")
     env = {nccl.VARIABLE: "1", "PYTHONPATH": str(ROOT)}
     await start(place, "in_process_over_nccl.py", 3, env=env)
     async with place.operator():
         lines = await place.until_trace(trains(3))
-        survivors = [pid_of(lines, rank) for rank in (1, 2)]
-        lost_at = time.time()
+        survivors, before = [pid_of(lines, rank) for rank in (1, 2)], pids_of(lines)
         await place.machine(await place.member(0)).vanish(delete_node=True)
-        lines = await place.until_trace(trains(2))
-        world = (await place.job())["status"]["world"]
-        before = pids_of(lines)
         lines = await place.until_trace(
             lambda lines: any(x["size"] == 3 and x["pid"] not in before for x in lines)
         )
-        job = await place.job()
+        status = (await place.job())["status"]
     for survivor in survivors:
         steps = steps_of(lines, survivor)
         assert list(range(1, len(steps) + 1)) == steps
-    back_at = min(line["time"] for line in lines if line["size"] == 2)
-    print(f"rank 0 lost, two others go on: {back_at - lost_at:.2f} s")
-    assert world["entry"] == "Abort"
-    assert failures_of(job["status"]) == 0
+    # The replacement may be warm before both are out of the broken world.
+    worlds = [one["numbers"]["entry"] for one in status["decisions"] if one["what"] == "World"]
+    assert worlds == ["Restart", "Abort", "Boundary"]
+    assert failures_of(status) == 0
 
 
 async def test_a_worker_that_a_signal_ends_is_left_out_before_it_has_ended(place: Place) -> None:

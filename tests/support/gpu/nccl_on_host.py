@@ -50,8 +50,8 @@ class NcclOnHost:
     class Options:
         """The options that torch has; none changes anything here."""
 
-    never_ends = False
-    """An abort does not return, and ends nothing: a GPU that cannot be freed."""
+    abort_seconds = 0.0
+    """The time that an abort takes, in which it ends nothing."""
     whole: ClassVar[dict[str, int]] = {}
     """The number of each kind that still end whole. The next one ends early by itself: a collective
     with half of the result, and a message with zeros."""
@@ -76,8 +76,7 @@ class NcclOnHost:
 
     def abort(self) -> None:
         """End everything that waits, and take part in nothing any more."""
-        while NcclOnHost.never_ends:
-            time.sleep(_LOOK_SECONDS)
+        time.sleep(NcclOnHost.abort_seconds)
         self._is_aborted.set()
         is_idle = threading.Event()
         self._stream.put(is_idle.set)

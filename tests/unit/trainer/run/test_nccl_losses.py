@@ -247,7 +247,7 @@ def test_a_state_that_was_not_received_whole_is_given_anew(
 
 def train_on_a_gpu_that_cannot_be_freed(plan: Plan) -> Trained:
     nccl.END_SECONDS = 0.5
-    NcclOnHost.never_ends = this_is("a")
+    NcclOnHost.abort_seconds = 60.0 if this_is("a") else 0.0
     return train_over_nccl(plan)
 
 
