@@ -13,16 +13,20 @@ from typing import Any
 import pytest
 
 from spotrun.wire import How
+from spotrun_trainer.checkpoint.format.reading import together
+from spotrun_trainer.checkpoint.format.reading.together import Together
 from spotrun_trainer.elastic import state_transfer
 from spotrun_trainer.elastic.backends import nccl
 from spotrun_trainer.elastic.membership import Membership
 from spotrun_trainer.run import Run
 from tests.support.gpu.nccl_on_host import NcclOnHost, pretend
+from tests.support.processes.trainer_world import run_alone
 from tests.unit.trainer.run.elastic import Job, Jobs, this_is
 from tests.unit.trainer.run.scripts import Plan, Trained, train
 from tests.unit.trainer.run.test_gpu_groups import neighbours_on_one_gpu
 from tests.unit.trainer.run.test_join_window import MEMBER, DieAt, lose_in_a_join
 from tests.unit.trainer.run.test_joining_workers import JOINING_WORKER
+from tests.unit.trainer.run.test_restored_together import SAVED
 from tests.unit.trainer.run.test_worlds import (
     PLAN,
     Death,
@@ -71,6 +75,59 @@ def test_survivors_go_on_as_if_nobody_had_died(jobs: Jobs, death: Death) -> None
     survivors = sorted({"a", "b", "c"} - {death.worker})
     job.publish(How.ABORT, *survivors)
     assert_undisturbed(plan, job, *survivors)
+
+
+@pytest.mark.parametrize("restore", [None, SAVED])
+def test_in_the_first_step_survivors_begin_anew(
+    jobs: Jobs, tmp_path: Path, restore: str | None
+) -> None:
+    """What they had at its begin, new or from a checkpoint, was never proved to be whole."""
+    plan = replace(PLAN, checkpoint=str(tmp_path / "checkpoints") if restore else None)
+    if restore:
+        assert run_alone(train, replace(plan, total=3)).error == ""
+    plan = replace(plan, nuisance=DieInForward("c", step=4 if restore else 1))
+    job = jobs.start(train_over_nccl, plan, workers="abc", restore=restore)
+    job.until_dead("c")
+    job.publish(How.ABORT, "a", "b")
+    assert_undisturbed(plan, job, "a", "b")
+
+
+@dataclass(frozen=True)
+class RestoresLess:
+    """In one worker a collective of those that restore a checkpoint ends early."""
+
+    worker: str
+    whole: int
+
+    def __call__(self) -> None:
+        fill = Together.fill
+
+        def less(*args: Any) -> None:
+            Together.fill = fill  # type: ignore[method-assign]
+            NcclOnHost.whole["collective"] = self.whole
+            fill(*args)
+
+        if this_is(self.worker):
+            Together.fill = less  # type: ignore[method-assign]
+
+
+def train_restored(plan: Plan, spoil: RestoresLess) -> Trained:
+    """Restore in shares of any size, of which one is not there."""
+    together.SHARE_BYTES = 0
+    spoil()
+    return train_over_nccl(plan)
+
+
+@pytest.mark.parametrize("whole", [0, 1, 2, 3])
+def test_a_state_that_was_not_restored_whole_is_read_anew(
+    jobs: Jobs, tmp_path: Path, whole: int
+) -> None:
+    plan = replace(PLAN, checkpoint=str(tmp_path / "checkpoints"))
+    assert run_alone(train, replace(plan, total=3)).error == ""
+    job = jobs.start(train_restored, plan, RestoresLess("b", whole), workers="abc", restore=SAVED)
+    job.until(lambda: job.progress("b").broken)
+    job.publish(How.ABORT, "a", "b", "c")
+    assert_undisturbed(plan, job, "a", "b", "c")
 
 
 @pytest.mark.parametrize("death", [DieInForward("a"), DieInCollective("c", 2, takes_part=True)])

@@ -45,9 +45,10 @@ def assert_undisturbed(plan: Plan, job: Job, *workers: str) -> None:
 @dataclass(frozen=True)
 class DieInForward:
     worker: str
+    step: int = 3
 
     def __call__(self, _run: Run, step: int, count: int) -> None:
-        if this_is(self.worker) and (step, count) == (3, 1):
+        if this_is(self.worker) and (step, count) == (self.step, 1):
             die()
 
 
