@@ -12,7 +12,8 @@ collectives. Bits then differ from those of an undisturbed training: bench/chaos
 describes what is compared instead.
 
 With `--nccl` a stand-in for NCCL carries the worlds (tests/support/gpu/nccl_on_host.py). It ends as
-NCCL was seen to end on a GPU, early and without an error, and no GPU is needed.
+NCCL was seen to end on a GPU, early and without an error, and no GPU is needed. There collectives
+also end early by themselves.
 
 Then, in a separate training (bench/chaos_joins.py), a whole machine is lost at a random moment of
 the first 0.3 s after each join, with real agents and the operator's own decisions: in turns that of

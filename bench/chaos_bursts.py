@@ -23,6 +23,7 @@ from tests.unit.trainer.run.elastic import Job
 SECONDS = 15.0
 WARM_SECONDS = 60.0  # until a joining worker is warm; the others do not wait for it
 LATE_SECONDS = 2.0  # as in the operator's policies/world/join_timeout.py
+EARLY_WITHIN = 8  # collectives
 STACKS_SECONDS = 1.0  # until stuck processes have printed their stacks
 MOST_WORKERS = 4
 COPIES = 2  # the number at the start of a training
@@ -91,6 +92,8 @@ class Chaos:
             stops = (self._stop, self._stop_shortly, self._stop_while_forming)
             links = (self._cut_off, self._cut_off_shortly)
             likely |= {self._replace: 14, **dict.fromkeys((*rest, *stops, *links), 1)}
+            if self._is_nccl:
+                likely[self._end_early] = 6
         if self._workers.can_lose > 1:
             likely |= {self._lose: 3, self._lose_while_forming: 2}
         return likely
@@ -140,6 +143,14 @@ class Chaos:
         self._publish(How.BOUNDARY, stays)
         self._until(lambda: self._job.progress(leaver).broken >= present)
         self._kill_at_once(leaver)
+
+    def _end_early(self) -> None:
+        spoiled, present = self._dice.choice(self._workers.members), self._job.world_number
+        order = self._folder / f"{spoiled}.early"
+        order.with_suffix(".part").write_text(str(self._dice.randrange(EARLY_WITHIN)))
+        order.with_suffix(".part").rename(order)
+        self._until(lambda: self._job.progress(spoiled).broken >= present)
+        self._publish(How.ABORT, self._shuffled(self._workers.usable))
 
     def _stop(self) -> None:
         stopped = self._dice.choice(self._workers.members)

@@ -127,13 +127,17 @@ class NcclOnHost:
         ends = [0, *accumulate(given_sizes or even)]
         places = [output[end - size : end] for end, size in _ends(output_sizes or even)]
         pieces = [given[ends[rank] : ends[rank + 1]] for rank in range(self._size)]
-        number = self._next("all to all")
+        number, ends_early = self._next("all to all"), self._ends_early("collective")
 
         def exchange() -> None:
             for rank, piece in enumerate(pieces):
                 self._tell(f"{number}/{self._rank}>{rank}", piece)
             for rank, place in enumerate(places):
-                _copy(place, self._heard(f"{number}/{rank}>{self._rank}", place))
+                share = self._heard(f"{number}/{rank}>{self._rank}", place)
+                if ends_early and rank == self._size // 2:
+                    self._is_aborted.set()
+                    return
+                _copy(place, share)
 
         return self._begin(exchange)
 

@@ -100,6 +100,8 @@ class StubGroup:
         return Begun(end)
 
     text_from = Group.text_from
+    total = Group.total
+    prove = Group.prove
 
     def _next(self) -> int:
         self._number += 1

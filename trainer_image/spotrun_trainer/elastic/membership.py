@@ -204,7 +204,7 @@ class Membership:
             self._give_numbers(plan, rank)
             self._owed = plan, rank
         if Role.APPLIES in plan.roles:
-            _prove(context.group, context.device)
+            context.group.prove(context.device)
         if role is Role.TAKES:  # until all of it is here, the state is not valid
             self._committed, self._is_torn = NOTHING, True
         else:
@@ -224,7 +224,7 @@ class Membership:
         state = (*astuple(own.committed), *astuple(own.pending), int(own.is_evaluating), own.worker)
         row = (*state, *encode(self._observer.held()))
         table = group.all_gather(torch.tensor(row, device=self._context.device)).tolist()
-        _prove(group, self._context.device)
+        group.prove(self._context.device)
         states = [
             ProcessState(Commit(*row[:2]), Commit(*row[2:4]), bool(row[4]), row[5]) for row in table
         ]
@@ -281,30 +281,13 @@ def _sum(group: Group, numbers: Tensor) -> None:
         return
     if group.is_nccl:
         begun = group.all_reduce(numbers)
-        _prove(group, numbers.device)
+        group.prove(numbers.device)
         begun.wait()
         return
     shares = torch.cat([numbers, numbers.new_ones(1)])
     group.all_reduce(shares).wait()
-    _check_all(shares[-1], group)
+    group.check_all(shares[-1])
     numbers.copy_(shares[:-1])
-
-
-def _prove(group: Group, device: torch.device) -> None:
-    """Raise PeerLostError unless all collectives of this world before this one were whole.
-
-    A broken communicator of NCCL ends its kernels early, also without an error, and stays broken.
-    So whoever lacks a part of an earlier collective adds nothing to this sum.
-    """
-    if group.is_nccl:
-        ones = torch.ones(1, dtype=torch.float64, device=device)
-        group.all_reduce(ones).wait()
-        _check_all(ones, group)
-
-
-def _check_all(ones: Tensor, group: Group) -> None:
-    if (there := ones.item()) != group.size:
-        raise PeerLostError(f"only {there:g} of {group.size} processes took part in a sum")
 
 
 def _sources(plan: RecoveryPlan, rank: int, group: Group) -> tuple[int, ...]:

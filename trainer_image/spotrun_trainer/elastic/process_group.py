@@ -234,10 +234,34 @@ class Group:
         content = torch.tensor(list(text.encode()), dtype=torch.uint8, device=device)
         length = torch.tensor([len(content)], device=device)
         self.broadcast(length, source).wait()
+        self.prove(device)
         message = content if self.rank == source else content.new_empty(int(length.item()))
         if len(message):
             self.broadcast(message, source).wait()
+            self.prove(device)
         return bytes(message.tolist()).decode()
+
+    def total(self, tensor: Tensor) -> list[Any]:
+        """Sum a few numbers over all processes, and return them to the host, which acts on them."""
+        self.all_reduce(tensor).wait()
+        self.prove(tensor.device)
+        return list(tensor.tolist())
+
+    def prove(self, device: torch.device) -> None:
+        """Raise PeerLostError unless all collectives of this world before this one were whole.
+
+        A broken communicator of NCCL ends its kernels early, also without an error, and stays
+        broken. So whoever lacks a part of an earlier collective adds nothing to this sum.
+        """
+        if self.is_nccl:
+            ones = torch.ones(1, dtype=torch.float64, device=device)
+            self.all_reduce(ones).wait()
+            self.check_all(ones)
+
+    def check_all(self, ones: Tensor) -> None:
+        """Raise PeerLostError unless a sum of ones has that of each process."""
+        if (there := ones.item()) != self.size:
+            raise PeerLostError(f"only {there:g} of {self.size} processes took part in a sum")
 
     def cut(self) -> None:
         """End all waits in this world, here and then at the peers; no collective in it succeeds."""

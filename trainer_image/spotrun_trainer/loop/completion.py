@@ -75,8 +75,7 @@ def are_weights_finite(context: Context) -> bool:
     are_finite = loss_guard.are_finite(state_sync.weights_of(optimizers))
     if context.rank_info.shards > 1:  # the other processes hold other parts of the weights
         flag = torch.tensor([float(not are_finite)], dtype=torch.float64, device=context.device)
-        context.group.all_reduce(flag).wait()
-        are_finite = flag.item() == 0
+        are_finite = context.group.total(flag) == [0]
     if not are_finite and context.group.rank == 0:
         say(f"step {context.step} is not saved: the weights are not finite")
     return are_finite

@@ -186,8 +186,7 @@ class Loop:
         votes = torch.tensor(
             vote.encode(self.voter.vote()), dtype=torch.float64, device=context.device
         )
-        context.group.all_reduce(votes).wait()
-        self._votes = vote.decode(votes.tolist())
+        self._votes = vote.decode(context.group.total(votes))
         self._boundary.act(self._votes)
         self._saving.before_change()  # the script may change state after the repeated evaluation
 

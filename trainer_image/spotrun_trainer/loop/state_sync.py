@@ -23,9 +23,8 @@ def share(tensors: Mapping[str, Tensor], group: Group, device: torch.device) -> 
         return
     layout = repr([(name, tensor.dtype, tensor.shape) for name, tensor in tensors.items()])
     own = key_of(*layout.encode()) >> (64 - CHECKSUM_BITS)
-    total = torch.tensor([own], dtype=torch.float64, device=device)
-    group.all_reduce(total).wait()
-    if total.item() != own * group.size:
+    (total,) = group.total(torch.tensor([own], dtype=torch.float64, device=device))
+    if total != own * group.size:
         raise ValueError(
             "the processes track different objects: all of them must build the same model, in the "
             "same order and sizes, independent of their rank"
@@ -42,9 +41,11 @@ def texts_of_all(group: Group, text: str, device: torch.device) -> list[str]:
     """Return a text of each process, by rank."""
     own = torch.tensor(list(text.encode()), dtype=torch.uint8, device=device)
     lengths = group.all_gather(torch.tensor([len(own)], device=device)).flatten().tolist()
+    group.prove(device)
     padded = own.new_zeros(max(lengths))
     padded[: len(own)] = own
     rows = group.all_gather(padded).tolist()
+    group.prove(device)
     return [bytes(row[:size]).decode() for row, size in zip(rows, lengths, strict=True)]
 
 

@@ -108,7 +108,7 @@ class RestoresLess:
             fill(*args)
 
         if this_is(self.worker):
-            Together.fill = less  # type: ignore[method-assign]
+            Together.fill = less  # type: ignore[assignment,method-assign]
 
 
 def train_restored(plan: Plan, spoil: RestoresLess) -> Trained:

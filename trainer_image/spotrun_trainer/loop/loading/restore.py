@@ -90,8 +90,7 @@ def _first_whole(
             extra, damage = _try_load(name, checkpoints, tracked, group, device)
         is_unreadable = isinstance(damage, UnreadableCheckpointError)
         said = torch.tensor([float(damage is not None), float(is_unreadable)], device=device)
-        group.all_reduce(said).wait()
-        num_damaged, num_unreadable = said.tolist()
+        num_damaged, num_unreadable = group.total(said)
         if not num_damaged:
             return Restored(name, extra, checkpoints.where), None
         if num_unreadable:  # it may be whole, and an older one would lose work

@@ -166,8 +166,7 @@ class LocalSaving:
             own = error
         failed = [own is not None, isinstance(own, UnreadableCheckpointError)]
         said = torch.tensor([*map(float, failed)], device=context.device)
-        group.all_reduce(said).wait()
-        num_failed, num_unreadable = said.tolist()
+        num_failed, num_unreadable = group.total(said)
         if num_unreadable:
             words = f"{found.name} of {_WHERE} could not be read: {own or 'another rank said so'}"
             return extra, UnreadableCheckpointError(f"{words}; it is kept for the next start")

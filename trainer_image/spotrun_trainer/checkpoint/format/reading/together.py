@@ -10,7 +10,7 @@ import json
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import torch
 from torch import Tensor
@@ -43,8 +43,8 @@ class Peers(Protocol):
     rank: int
     size: int
 
-    def all_reduce(self, tensor: Tensor) -> Pending:
-        """Begin to sum a tensor over all processes, in place."""
+    def total(self, tensor: Tensor) -> list[Any]:
+        """Sum a few numbers over all processes, and return them to the host."""
 
     def broadcast(self, tensor: Tensor, source: int) -> Pending:
         """Begin to copy one process's tensor to all processes, in place."""
@@ -119,8 +119,7 @@ class Together:
         own = 0 if error is None else 1 + isinstance(error, UnreadableCheckpointError)
         said = torch.zeros(self.peers.size, device=self.device)
         said[self.peers.rank] = own
-        self.peers.all_reduce(said).wait()
-        found = [int(one) for one in said.tolist()]
+        found = [int(one) for one in self.peers.total(said)]
         if any(found):
             worst = max(found)
             text = self.peers.text_from(found.index(worst), str(error), device=self.device)
@@ -137,8 +136,8 @@ class Together:
         content = json.dumps({number: text.decode("latin-1") for number, text in own.items()})
         lengths = torch.zeros(self.peers.size, dtype=torch.int64, device=self.device)
         lengths[self.peers.rank] = len(content)
-        self.peers.all_reduce(lengths).wait()
-        buffers = [torch.empty(length, dtype=torch.uint8) for length in lengths.tolist()]
+        sizes = self.peers.total(lengths)
+        buffers = [torch.empty(size, dtype=torch.uint8) for size in sizes]
         bytes_of(buffers[self.peers.rank])[:] = content.encode()
         buffers = [buffer.to(self.device) for buffer in buffers]
         begun = (
