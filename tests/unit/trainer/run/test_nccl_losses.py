@@ -21,7 +21,7 @@ from spotrun_trainer.elastic.membership import Membership
 from spotrun_trainer.run import Run
 from tests.support.gpu.nccl_on_host import NcclOnHost, pretend
 from tests.support.processes.trainer_world import run_alone
-from tests.unit.trainer.run.elastic import Job, Jobs, this_is
+from tests.unit.trainer.run.elastic import Jobs, this_is
 from tests.unit.trainer.run.scripts import Plan, Trained, train
 from tests.unit.trainer.run.test_gpu_groups import neighbours_on_one_gpu
 from tests.unit.trainer.run.test_join_window import MEMBER, DieAt, lose_in_a_join
@@ -34,8 +34,9 @@ from tests.unit.trainer.run.test_worlds import (
     DieInForward,
     Doubt,
     Hold,
+    assert_alike,
     assert_undisturbed,
-    undisturbed,
+    lose_one_of_three,
 )
 
 DEATHS: list[Death] = [
@@ -59,21 +60,10 @@ def train_over_nccl(plan: Plan) -> Trained:
     return train(plan)
 
 
-def assert_alike(plan: Plan, job: Job, *workers: str) -> None:
-    """All have the same bits, and the losses of an undisturbed training but for rounding."""
-    ended = job.ended(*workers)
-    assert [one.error for one in ended] == [""] * len(workers), ended[0].said
-    assert len({one.value.digest for one in ended}) == 1
-    assert undisturbed(plan).losses == pytest.approx(ended[0].value.losses, abs=1e-3)
-
-
 @pytest.mark.parametrize("death", DEATHS, ids=str)
 def test_survivors_go_on_as_if_nobody_had_died(jobs: Jobs, death: Death) -> None:
     plan = replace(PLAN, nuisance=death)
-    job = jobs.start(train_over_nccl, plan, workers="abc")
-    job.until_dead(death.worker)
-    survivors = sorted({"a", "b", "c"} - {death.worker})
-    job.publish(How.ABORT, *survivors)
+    job, survivors = lose_one_of_three(jobs, train_over_nccl, plan, death.worker)
     assert_undisturbed(plan, job, *survivors)
 
 
@@ -135,10 +125,7 @@ def test_with_sums_in_any_order_survivors_still_have_the_same_state(
     jobs: Jobs, death: Death
 ) -> None:
     plan = replace(PLAN, nuisance=death, deterministic=False)
-    job = jobs.start(train_over_nccl, plan, workers="abc")
-    job.until_dead(death.worker)
-    survivors = sorted({"a", "b", "c"} - {death.worker})
-    job.publish(How.ABORT, *survivors)
+    job, survivors = lose_one_of_three(jobs, train_over_nccl, plan, death.worker)
     assert_alike(plan, job, *survivors)
 
 

@@ -7,6 +7,7 @@ sample was used once, in the right step, and that nothing of a discarded step is
 import os
 import signal
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -94,13 +95,29 @@ DEATHS: list[Death] = [
 ]
 
 
+def lose_one_of_three(
+    jobs: Jobs, function: Callable[[Plan], Trained], plan: Plan, worker: str
+) -> tuple[Job, list[str]]:
+    """Tell the others, once it is dead, to continue; return the job and these others."""
+    job = jobs.start(function, plan, workers="abc")
+    job.until_dead(worker)
+    survivors = sorted({"a", "b", "c"} - {worker})
+    job.publish(How.ABORT, *survivors)
+    return job, survivors
+
+
+def assert_alike(plan: Plan, job: Job, *workers: str) -> None:
+    """All have the same bits, and the losses of an undisturbed training but for rounding."""
+    ended = job.ended(*workers)
+    assert [one.error for one in ended] == [""] * len(workers), ended[0].said
+    assert len({one.value.digest for one in ended}) == 1
+    assert undisturbed(plan).losses == pytest.approx(ended[0].value.losses, abs=1e-3)
+
+
 @pytest.mark.parametrize("death", DEATHS, ids=str)
 def test_survivors_go_on_as_if_nobody_had_died(jobs: Jobs, death: Death) -> None:
     plan = replace(PLAN, nuisance=death)
-    job = jobs.start(train, plan, workers="abc")
-    job.until_dead(death.worker)
-    survivors = sorted({"a", "b", "c"} - {death.worker})
-    job.publish(How.ABORT, *survivors)
+    job, survivors = lose_one_of_three(jobs, train, plan, death.worker)
     assert_undisturbed(plan, job, *survivors)
 
 
@@ -109,14 +126,8 @@ def test_with_sums_in_any_order_survivors_still_have_the_same_state(
     jobs: Jobs, death: Death
 ) -> None:
     plan = replace(PLAN, nuisance=death, deterministic=False)
-    job = jobs.start(train, plan, workers="abc")
-    job.until_dead(death.worker)
-    survivors = sorted({"a", "b", "c"} - {death.worker})
-    job.publish(How.ABORT, *survivors)
-    ended = job.ended(*survivors)
-    assert [one.error for one in ended] == ["", ""], ended[0].said
-    assert ended[0].value.digest == ended[1].value.digest
-    assert undisturbed(plan).losses == pytest.approx(ended[0].value.losses, abs=1e-3)
+    job, survivors = lose_one_of_three(jobs, train, plan, death.worker)
+    assert_alike(plan, job, *survivors)
 
 
 @dataclass(frozen=True)
