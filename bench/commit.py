@@ -13,6 +13,7 @@ import argparse
 
 from bench.operator_bench import say
 from tests.support.gpu.device_commit.designs import (
+    WAITS,
     Design,
     one_communicator,
     sums_elsewhere,
@@ -21,8 +22,6 @@ from tests.support.gpu.device_commit.designs import (
 )
 from tests.support.gpu.device_commit.explorer import explore
 
-WAITS = {"host_waits": True, "sums_are_kept": False}
-"""The choices of `Run` over NCCL today (ADR 16)."""
 QUICK = [one_communicator(2, steps=3), sums_elsewhere(2, canary=True, steps=1)]
 SOUND = [
     *QUICK,

@@ -25,10 +25,10 @@ from spotrun.wire import How
 from spotrun_trainer import Run
 from spotrun_trainer.elastic.backends import nccl
 from spotrun_trainer.elastic.store_rendezvous import Backend
+from tests.support.gpu import one_gpu
 from tests.support.processes.trainer_world import run_alone
 from tests.unit.trainer.run.elastic import Jobs, die
 from tests.unit.trainer.run.scripts import Trained
-from tests.unit.trainer.run.test_gpu_groups import neighbours_on_one_gpu
 
 STEPS, KILLED_IN = 120, 60
 WIDTH = 1024
@@ -76,10 +76,7 @@ def measure_losses(repeats: int) -> None:
 
 def backends() -> list[Backend]:
     """Return those over which several processes can share this machine's GPU."""
-    has_gpu = torch.cuda.is_available()
-    if has_gpu and torch.cuda.nccl.version() >= (2, 30):  # type: ignore[no-untyped-call]
-        return [Backend.GLOO, Backend.NCCL]
-    return [Backend.GLOO]
+    return [Backend.GLOO, Backend.NCCL] if one_gpu.can_be_shared() else [Backend.GLOO]
 
 
 def lose_one(folder: Path, backend: Backend) -> tuple[float, int, str]:
@@ -89,7 +86,7 @@ def lose_one(folder: Path, backend: Backend) -> tuple[float, int, str]:
         job = jobs.start(train, folder, workers=())
         job.publish(How.RESTART, "a", "b")
         for number, worker in enumerate("ab"):
-            shared = {**neighbours_on_one_gpu(number), nccl.VARIABLE: "1"}
+            shared = {**one_gpu.neighbours(number), nccl.VARIABLE: "1"}
             job.start(worker, env=shared if backend is Backend.NCCL else {})
         job.until_dead("b")
         job.publish(How.ABORT, "a")

@@ -3,6 +3,7 @@
 import pytest
 
 from tests.support.gpu.device_commit.designs import (
+    WAITS,
     Design,
     one_communicator,
     sums_elsewhere,
@@ -11,7 +12,6 @@ from tests.support.gpu.device_commit.designs import (
 )
 from tests.support.gpu.device_commit.explorer import Fault, explore
 
-WAITS = {"host_waits": True, "sums_are_kept": False}
 WRONG, APART, STRANDED = Fault.WRONG_SUM, Fault.TWO_APART, Fault.STRANDED
 
 

@@ -9,6 +9,8 @@ import os
 import pytest
 import torch
 
+from tests.support.gpu import one_gpu
+
 GPUS = os.environ.get("CUDA_VISIBLE_DEVICES", "0,1,2,3,4,5,6,7")
 """The GPUs that a test may use; CUDA leaves out those that are not there."""
 IS_THERE = torch.cuda.is_available()
@@ -31,6 +33,6 @@ def device(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
         return
     if not IS_THERE:
         pytest.skip("needs a GPU")
-    if mark.kwargs.get("shared") and torch.cuda.nccl.version() < (2, 30):  # type: ignore[no-untyped-call]
+    if mark.kwargs.get("shared") and not one_gpu.can_be_shared():
         pytest.skip("needs NCCL 2.30, by which several processes can share a GPU")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", GPUS)

@@ -79,7 +79,7 @@ class Group:
         self._backend = backend
         self._connections = connections or Connections()
         self._begun: list[Any] = []  # works, of which some may not have ended
-        self._is_ending = False
+        self._ending: nccl.Ending | None = None  # of a world that broke over NCCL
         if backend is not None:
             _open.add(self)
 
@@ -267,10 +267,15 @@ class Group:
         """End all waits in this world, here and then at the peers; no collective in it succeeds."""
         self._connections.cut()
 
-    def end_on(self, gpu: torch.device) -> nccl.Ending:
-        """Begin to end all work of this broken world on a GPU; close it after that."""
-        self._is_ending = True
-        return nccl.Ending(self._backend, gpu)
+    def begin_end(self, gpu: torch.device) -> None:
+        """Begin to end all work of this broken world on a GPU."""
+        self._ending = nccl.Ending(self._backend, gpu)
+
+    def end(self, look: Callable[[], None]) -> None:
+        """Close it once nothing of it runs any more; `look` is called meanwhile, and may raise."""
+        assert self._ending is not None, "its end was begun"
+        self._ending.wait(look)
+        self.close()
 
     def close(self) -> None:
         """Close the connections."""
@@ -280,7 +285,7 @@ class Group:
         free_ended()
         if not self._is_quiet():
             # Its kernels, and all later ones, would wait for ever.
-            if self.is_nccl and not self._is_ending:
+            if self.is_nccl and self._ending is None:
                 self._backend.abort()
             keep_alive(self._backend, self._begun)
         self._backend = None

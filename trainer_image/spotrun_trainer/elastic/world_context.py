@@ -84,7 +84,7 @@ class Context:
     replica: ReplicaGroup | None = None  # if several processes hold the model together
     mesh: Any = None  # torch's view of these processes, if it divides the model among them
     _group: Group | None = None
-    _ending: tuple[Group, nccl.Ending] | None = None  # of a world that broke over NCCL
+    _broken: Group | None = None  # of a world that broke over NCCL, until nothing of it runs
     _watch: Watch | None = None
     _checkpoints: Checkpoints | None = None
 
@@ -219,7 +219,8 @@ class Context:
             if is_break or (error and not group.is_nccl):
                 group.cut()
             if is_break and group.is_nccl and self.continues_over_nccl:
-                self._ending = group, group.end_on(self.device)
+                group.begin_end(self.device)
+                self._broken = group
             else:
                 # Work that NCCL has in its queue may never end: only a new process can continue.
                 self.is_left_to_the_agent |= group.is_nccl and is_break
@@ -263,7 +264,9 @@ class Context:
             self._watch = self._watch or Watch(self.rank_info.directory)
             connections = self._watch.meets(world_number)
         with self.meter.span("wait"):
-            self._end_broken()
+            if self._broken is not None:  # the others wait where they meet
+                self._broken.end(self.check_world)
+                self._broken = None
             group = Group.form(
                 self.rank_info, device=self.device, look=self.check_world, connections=connections
             )
@@ -273,14 +276,6 @@ class Context:
             self.replica.enter(group.replica)
         self.trace.mark("group", world_number=world_number)
         return group
-
-    def _end_broken(self) -> None:
-        """Wait until nothing of the last world runs on the GPU; the others wait where they meet."""
-        if self._ending is not None:
-            group, ending = self._ending
-            ending.wait(self.check_world)
-            group.close()
-            self._ending = None
 
     def report_arrival(self, **progress: int | None) -> None:
         """Report that this process trains in its world and has the state.

@@ -78,6 +78,10 @@ class Design:
         return tuple({1 << kernel.communicator: None for kernel in self.kernels if kernel.groups})
 
 
+WAITS = {"host_waits": True, "sums_are_kept": False}
+"""The choices of `Run` over NCCL today (ADR 16)."""
+
+
 def one_communicator(members: int, **choices: bool | int) -> Design:
     """Return the design where sums and commit share a communicator: four kernels a step."""
     everybody = (tuple(range(members)),)

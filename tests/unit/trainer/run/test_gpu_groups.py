@@ -25,6 +25,7 @@ from spotrun_trainer.run import Run
 from spotrun_trainer.step.buffers import Buffers
 from spotrun_trainer.step.reduce.bucket import Bucket
 from spotrun_trainer.step.totals import Sums
+from tests.support.gpu import one_gpu
 from tests.support.processes.trainer_world import run_alone, run_world
 from tests.unit.trainer.run.elastic import Jobs, die, this_is
 from tests.unit.trainer.run.scripts import Plan, train, train_until_it_breaks
@@ -228,25 +229,13 @@ def test_numbers_of_the_host_get_to_a_gpu_while_it_still_computes() -> None:
     assert (vector.tolist(), votes.tolist()) == ([1, 3, 7], [1, 0.5])
 
 
-def neighbours_on_one_gpu(rank: int) -> dict[str, str]:
-    """NCCL takes each process for a machine of its own, so that several may share a GPU."""
-    return {
-        "LOCAL_RANK": "0",
-        "LOCAL_WORLD_SIZE": "1",
-        "NCCL_HOSTID": f"machine {rank}",
-        "NCCL_MULTI_RANK_GPU_ENABLE": "1",
-        "NCCL_SOCKET_IFNAME": "lo",
-        "NCCL_NET": "Socket",
-    }
-
-
 @pytest.mark.gpu(shared=True)
 def test_over_nccl_bits_do_not_depend_on_the_number_of_processes() -> None:
     plan = Plan(deterministic=True, with_batch_norm=True, with_dropout=True, clip=0.5)
     alone = run_alone(train, plan)
     assert alone.error == "", alone.said
     for size in (2, 3):
-        for one in run_world(size, train, plan, by_rank=neighbours_on_one_gpu):
+        for one in run_world(size, train, plan, by_rank=one_gpu.neighbours):
             assert one.error == "", one.said
             assert alone.value.digest == one.value.digest
 
@@ -277,7 +266,7 @@ class DieAmidSums:
 def test_over_nccl_who_is_left_has_all_of_a_step_or_nothing_of_it(number: int) -> None:
     plan = Plan(total=5, nuisance=DieAmidSums(number))
     after = [run_alone(train, Plan(total=total)).value.weights for total in (2, 3)]
-    survivor, _ = run_world(2, train_until_it_breaks, plan, by_rank=neighbours_on_one_gpu)
+    survivor, _ = run_world(2, train_until_it_breaks, plan, by_rank=one_gpu.neighbours)
     assert survivor.error == "", survivor.said
     steps, error, weights = survivor.value
     assert error.startswith("a peer is gone")
@@ -290,7 +279,7 @@ def test_over_nccl_a_training_grows_and_shrinks_and_has_its_bits(jobs: Jobs) -> 
 
     def grow(*members: str) -> None:
         job.publish(How.BOUNDARY, *members, switch=len(members) == 1)
-        job.start(members[-1], env=neighbours_on_one_gpu(len(members)))
+        job.start(members[-1], env=one_gpu.neighbours(len(members)))
         job.until(lambda: job.progress(members[-1]).ready)
         job.switch()
         job.until(lambda: all(trains(each) for each in members))

@@ -19,11 +19,12 @@ from spotrun_trainer.elastic import state_transfer
 from spotrun_trainer.elastic.backends import nccl
 from spotrun_trainer.elastic.membership import Membership
 from spotrun_trainer.run import Run
+from tests.support.gpu import one_gpu
 from tests.support.gpu.nccl_on_host import NcclOnHost, pretend
 from tests.support.processes.trainer_world import run_alone
-from tests.unit.trainer.run.elastic import Jobs, this_is
+from tests.unit.trainer.run.elastic import Job, Jobs, this_is
 from tests.unit.trainer.run.scripts import Plan, Trained, train
-from tests.unit.trainer.run.test_gpu_groups import neighbours_on_one_gpu
+from tests.unit.trainer.run.sharded import Both
 from tests.unit.trainer.run.test_join_window import MEMBER, DieAt, lose_in_a_join
 from tests.unit.trainer.run.test_joining_workers import JOINING_WORKER
 from tests.unit.trainer.run.test_restored_together import SAVED
@@ -37,6 +38,7 @@ from tests.unit.trainer.run.test_worlds import (
     assert_alike,
     assert_undisturbed,
     lose_one_of_three,
+    tell_survivors,
 )
 
 DEATHS: list[Death] = [
@@ -60,6 +62,12 @@ def train_over_nccl(plan: Plan) -> Trained:
     return train(plan)
 
 
+def meet_anew(job: Job, worker: str) -> None:
+    """Tell all three of the next world once one has left this one, of which nobody else hears."""
+    job.until(lambda: job.progress(worker).broken == job.world_number)
+    job.publish(How.ABORT, "a", "b", "c")
+
+
 @pytest.mark.parametrize("death", DEATHS, ids=str)
 def test_survivors_go_on_as_if_nobody_had_died(jobs: Jobs, death: Death) -> None:
     plan = replace(PLAN, nuisance=death)
@@ -77,9 +85,7 @@ def test_in_the_first_step_survivors_begin_anew(
         assert run_alone(train, replace(plan, total=3)).error == ""
     plan = replace(plan, nuisance=DieInForward("c", step=4 if restore else 1))
     job = jobs.start(train_over_nccl, plan, workers="abc", restore=restore)
-    job.until_dead("c")
-    job.publish(How.ABORT, "a", "b")
-    assert_undisturbed(plan, job, "a", "b")
+    assert_undisturbed(plan, job, *tell_survivors(job, "c"))
 
 
 @dataclass(frozen=True)
@@ -115,8 +121,7 @@ def test_a_state_that_was_not_restored_whole_is_read_anew(
     plan = replace(PLAN, checkpoint=str(tmp_path / "checkpoints"))
     assert run_alone(train, replace(plan, total=3)).error == ""
     job = jobs.start(train_restored, plan, RestoresLess("b", whole), workers="abc", restore=SAVED)
-    job.until(lambda: job.progress("b").broken)
-    job.publish(How.ABORT, "a", "b", "c")
+    meet_anew(job, "b")
     assert_undisturbed(plan, job, "a", "b", "c")
 
 
@@ -135,8 +140,7 @@ def test_who_does_not_know_of_a_commit_applies_what_the_others_have_applied(
 ) -> None:
     plan = replace(PLAN, nuisance=Doubt(worker, of_ones=True))
     job = jobs.start(train_over_nccl, plan, workers="abc")
-    job.until(lambda: job.progress(worker).broken)  # nobody tells the others
-    job.publish(How.ABORT, "a", "b", "c")
+    meet_anew(job, worker)
     assert_undisturbed(plan, job, "a", "b", "c")
 
 
@@ -160,8 +164,7 @@ def test_a_collective_that_ends_early_by_itself_leaves_nothing_wrong(
     """Such as the sum of the commit's numbers, though a commit's ones would be all there."""
     plan = replace(PLAN, nuisance=EndsEarly("b", whole), deterministic=False)
     job = jobs.start(train_over_nccl, plan, workers="abc")
-    job.until(lambda: job.progress("b").broken)
-    job.publish(How.ABORT, "a", "b", "c")
+    meet_anew(job, "b")
     assert_alike(plan, job, "a", "b", "c")
 
 
@@ -192,9 +195,8 @@ def test_what_is_told_in_a_world_that_breaks_at_once_is_not_believed(jobs: Jobs,
     """Who has committed what, and the sums of a commit for who lacks them."""
     plan = replace(PLAN, nuisance=MeetsBadly(Doubt("b", of_ones=True), kind), deterministic=False)
     job = jobs.start(train_over_nccl, plan, workers="abc")
-    for world_number in (1, 2):
-        job.until(lambda number=world_number: job.progress("b").broken == number)  # type: ignore[misc]
-        job.publish(How.ABORT, "a", "b", "c")
+    meet_anew(job, "b")
+    meet_anew(job, "b")
     assert_alike(plan, job, "a", "b", "c")
 
 
@@ -209,23 +211,11 @@ def test_who_stands_still_holds_nobody_up(jobs: Jobs) -> None:
     job.signal("c", signal.SIGCONT)
 
 
-@dataclass(frozen=True)
-class HoldTwice:
-    """All wait in one step and in a later one."""
-
-    first: Hold
-    then: Hold
-
-    def __call__(self, run: Run, step: int, count: int) -> None:
-        self.first(run, step, count)
-        self.then(run, step, count)
-
-
 def test_losses_and_joining_workers_follow_each_other(jobs: Jobs, tmp_path: Path) -> None:
     first, then = tmp_path / "first", tmp_path / "then"
     for each in (first, then):
         each.mkdir()
-    plan = replace(PLAN, total=9, nuisance=HoldTwice(Hold(first, at=3), Hold(then, at=5)))
+    plan = replace(PLAN, total=9, nuisance=Both(Hold(first, at=3), Hold(then, at=5)))
     job = jobs.start(train_over_nccl, plan, workers="abc")
     job.until((first / "held").exists)
     job.signal("a", signal.SIGKILL)
@@ -298,8 +288,7 @@ def train_on_a_gpu_that_cannot_be_freed(plan: Plan) -> Trained:
 def test_a_process_whose_gpu_cannot_be_freed_is_started_again(jobs: Jobs) -> None:
     plan = replace(PLAN, nuisance=DieInForward("c"))
     job = jobs.start(train_on_a_gpu_that_cannot_be_freed, plan, workers="abc")
-    job.until_dead("c")
-    job.publish(How.ABORT, "a", "b")
+    tell_survivors(job, "c")
     (stranded,) = job.ended("a")
     assert "the GPU still works for the broken world; this process is started again" in (
         stranded.error
@@ -350,8 +339,5 @@ def test_on_a_gpu_survivors_go_on_as_if_nobody_had_died(jobs: Jobs, death: Death
     job = jobs.start(train, plan, workers=())
     job.publish(How.RESTART, "a", "b", "c")
     for number, worker in enumerate("abc"):
-        job.start(worker, env={**neighbours_on_one_gpu(number), nccl.VARIABLE: "1"})
-    job.until_dead(death.worker)
-    survivors = sorted({"a", "b", "c"} - {death.worker})
-    job.publish(How.ABORT, *survivors)
-    assert_undisturbed(plan, job, *survivors)
+        job.start(worker, env={**one_gpu.neighbours(number), nccl.VARIABLE: "1"})
+    assert_undisturbed(plan, job, *tell_survivors(job, death.worker))

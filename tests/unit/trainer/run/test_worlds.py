@@ -100,10 +100,15 @@ def lose_one_of_three(
 ) -> tuple[Job, list[str]]:
     """Tell the others, once it is dead, to continue; return the job and these others."""
     job = jobs.start(function, plan, workers="abc")
+    return job, tell_survivors(job, worker)
+
+
+def tell_survivors(job: Job, worker: str) -> list[str]:
+    """Tell the others of three, once a worker is dead, to continue; return these."""
     job.until_dead(worker)
     survivors = sorted({"a", "b", "c"} - {worker})
     job.publish(How.ABORT, *survivors)
-    return job, survivors
+    return survivors
 
 
 def assert_alike(plan: Plan, job: Job, *workers: str) -> None:
